@@ -109,23 +109,35 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
         condition = scalar(node, node[0])
         pairs = zip(*(node.services.inlined(graph, ()) for graph in graphs), strict=True)
         return [relay.where(condition, taken, left) for taken, left in pairs]
+    return decided(node, node[0], (then, other), node.outputs)
+
+
+def decided(
+    node: OnnxNode, condition: RelayExpr, graphs: tuple[InnerGraph, InnerGraph], names: Sequence[str]
+) -> list[RelayExpr]:
+    """The outputs, called *names*, of one of two *graphs*, the first where *condition*, one bool, is true.
+
+    Raises BranchesDifferError where no type is that of both.
+    """
+    then, other = graphs
     types = []
     for k, (left, right) in enumerate(zip(then.types, other.types, strict=True)):
         either = joined_element(left, right)
         if either is None:
             raise BranchesDifferError(
-                f"{node.place}: the branches give {left} and {right} for output {node.outputs[k]!r}: one type is "
-                "needed, of one rank and one dtype; make the branches agree, or the condition a constant"
+                f"{node.place}: the branches give {left} and {right} for output {names[k]!r}: one type is "
+                "needed, of one rank and one dtype; make the branches agree, or the condition a constant",
+                condition,
             )
         types.append(node.services.sizes.outside(either))
-    captured, result = Captured(node, [then, other]), type_of_whole(types)
-    condition = Var("condition", TensorType((), "bool"))
+    captured, result = Captured(node, graphs), type_of_whole(types)
+    asked = Var("condition", TensorType((), "bool"))
     taken, left_out = (
         Call(straight(node, what, graph, result), captured.handed_to(graph))
         for what, graph in (("then", then), ("else", other))
     )
-    params = [condition, *captured.params.values()]
+    params = [asked, *captured.params.values()]
     functions = node.services.functions
     choice = functions.declare(f"{node.name} choice", [infer_expr(p) for p in params], result)
-    functions.define(choice, params, If(condition, taken, left_out), node.name)
-    return fields_of(Call(choice, [scalar(node, node[0]), *captured.values]), len(types))
+    functions.define(choice, params, If(asked, taken, left_out), node.name)
+    return fields_of(Call(choice, [scalar(node, condition), *captured.values]), len(types))
