@@ -82,7 +82,8 @@ class ControlModule(Module):
 
         if not ControlExecutor.fits(graph, self.signature.symbol):
             return None
-        return ControlExecutor(graph, root[self.signature.symbol])
+        root.ensure_initialized(self.signature.symbol)
+        return ControlExecutor(graph, self._function.call_returning)
 
     def get_source(self, fmt: str = "") -> str:
         return self.program.bytecode

@@ -6,7 +6,7 @@ be constants or what the next run writes to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -14,19 +14,18 @@ from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import InternalError, OutOfMemoryError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.graph.executor_base import Executor, as_input, check_sizes, too_little
-from byoc.runtime.graph.graph import Graph
-from byoc.runtime.modules.module import PackedFunction
+from byoc.runtime.graph.graph import Graph, Kind
 
 
 class ControlExecutor(Executor):
-    """Runs a *graph* of one call of *function*, which returns its outputs; not for two threads at once."""
+    """Runs a *graph* of one call, whose outputs *function* returns for its inputs; not for two threads at once."""
 
-    def __init__(self, graph: Graph, function: PackedFunction):
+    def __init__(self, graph: Graph, function: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]):
         super().__init__(graph)
         self._function = function
         self._heads = [graph.specs[head] for head in graph.heads]
-        self._dtypes = [numpy_dtype(spec.dtype) for spec in self._specs]
-        self._shapes: list[tuple[int, ...] | None] = [None] * len(self._specs)
+        self._of_strings = any(numpy_dtype(spec.dtype).hasobject for spec in self._specs)
+        self._kinds: list[Kind] | None = None  # of the inputs of the last run
         self._planned: list[tuple[int, ...] | None] = []  # the shapes of outputs, as far as the inputs determine them
         self._outputs: list[np.ndarray] | None = None
 
@@ -48,7 +47,7 @@ class ControlExecutor(Executor):
         """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""
         arrays = self._checked(inputs)
         try:
-            results = self._function.call_returning(arrays)  # type: ignore[attr-defined]  # of a control module
+            results = self._function(arrays)
         except OutOfMemoryError:
             raise
         except MemoryError as error:
@@ -73,18 +72,16 @@ class ControlExecutor(Executor):
 
     def _checked(self, inputs: Sequence[object]) -> Sequence[np.ndarray]:
         """*inputs* as arrays, and what they determine. Raises InputError, UserError."""
-        for value, shape, dtype in zip(inputs, self._shapes, self._dtypes, strict=True):
-            if type(value) is not np.ndarray or value.shape != shape or value.dtype != dtype:
-                break
-        else:
-            return inputs  # type: ignore[return-value]  # arrays, as seen above
-        self._shapes = [None] * len(self._specs)  # until all is known to fit
+        ready = [value for value in inputs if type(value) is np.ndarray]
+        if [(value.shape, value.dtype) for value in ready] == self._kinds:
+            return ready
+        self._kinds = None  # until all is known to fit
         arrays = [as_input(value, spec) for value, spec in zip(inputs, self._specs, strict=True)]
         sizes = Sizes()
         for array, spec in zip(arrays, self._specs, strict=True):
             spec.bind(array, sizes)
         check_sizes(self.graph, sizes)
         self._planned = [None if None in spec.shape else spec.concrete_shape(sizes) for spec in self._heads]
-        if not any(dtype.hasobject for dtype in self._dtypes):  # of strings each one is looked at
-            self._shapes = [array.shape for array in arrays]
+        if not self._of_strings:  # each of which is looked at
+            self._kinds = [(array.shape, array.dtype) for array in arrays]
         return arrays

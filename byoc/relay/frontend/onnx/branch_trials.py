@@ -86,7 +86,8 @@ class BranchTrials:
                 return self._either(error, rest, body)
             except ImportModelError:  # the outputs differ in rank too
                 self._functions.restore(before[1])
-        found = next(iter(made.values())) if len(made) == 1 else made.get(error.assumed)
+        alone = next(iter(made)) if len(made) == 1 else error.assumed
+        found = None if alone is None else made.get(alone)
         if found is not None:
             body.scope.restore(found[0])
             self._functions.restore(found[1])

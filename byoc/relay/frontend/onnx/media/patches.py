@@ -88,12 +88,13 @@ def _max_unpool(node: OnnxNode) -> RelayExpr:
 
 def _zeros_behind(node: OnnxNode, data: RelayExpr, made: RelayExpr, sizes: Sequence[Dim]) -> RelayExpr:
     """*data*, of the *sizes* that the tensor *made* holds, with zeros behind it up to the output_shape of *node*."""
-    if is_of_run(node, 2) or not are_numbers(tuple(sizes)):
+    known = tuple(sizes)
+    if is_of_run(node, 2) or not are_numbers(known):
         more = relay.subtract(relay.cast(node[2], "int64"), made)
         behind = relay.check_numbers(more, 0, f"{node.place}: output_shape less the sizes without it")
         padded = relay.nn.pad(data, relay.stack([relay.zeros_like(behind), behind], axis=1))
         return matched(node, padded, node.services.dims(node[2]) or [None] * len(sizes))
     wanted = [int(v) for v in node.known(2, "output_shape")]
-    if len(wanted) != len(sizes) or any(a < b for a, b in zip(wanted, sizes, strict=True)):
-        raise node.error(f"output_shape {wanted} must not be smaller than {list(sizes)}")
-    return relay.nn.pad(data, [(0, a - b) for a, b in zip(wanted, sizes, strict=True)])
+    if len(wanted) != len(known) or any(a < b for a, b in zip(wanted, known, strict=True)):
+        raise node.error(f"output_shape {wanted} must not be smaller than {list(known)}")
+    return relay.nn.pad(data, [(0, a - b) for a, b in zip(wanted, known, strict=True)])
