@@ -23,7 +23,9 @@ from byoc.runtime.vm.program import VMFunction
 from byoc.runtime.vm.sequences import apply
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
-Step = tuple[Callable[..., None], i.Instruction, Sequence[int]]  # what it does, and the registers that die behind it
+MachineStep = tuple[
+    Callable[..., None], i.Instruction, Sequence[int]
+]  # what it does, and the registers that die behind it
 
 
 class Frame:
@@ -31,7 +33,7 @@ class Frame:
 
     __slots__ = ("code", "place", "registers", "result")
 
-    def __init__(self, function: VMFunction, code: Sequence[Step], result: int):
+    def __init__(self, function: VMFunction, code: Sequence[MachineStep], result: int):
         self.code = code
         self.place = 0
         self.registers: list[Value] = [None] * function.register_file_size
@@ -209,7 +211,7 @@ _STEPS: dict[type, Callable[..., None]] = {
 }
 
 
-def _steps(function: VMFunction) -> list[Step]:
+def _steps(function: VMFunction) -> list[MachineStep]:
     """The code of *function* as the machine goes through it."""
     pairs = zip(function.instructions, last_uses(function), strict=True)
     return [(_STEPS[type(instruction)], instruction, dying) for instruction, dying in pairs]

@@ -10,7 +10,7 @@ have not, an If is refused, and a Squeeze takes free sizes for more than 1, at w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from byoc import relay
@@ -26,24 +26,18 @@ BRANCHES = ("then_branch", "else_branch")
 MOST = 64  # trials of one model; each decision behind another one that is tried doubles them
 
 
-def from_decisions(node: OnnxNode, taken: Sequence[bool]) -> list[RelayExpr]:
-    """The outputs of *node* by what is *taken* for true; a run of which it is not is an error.
-
-    Of an If they are those of the branch for that condition, of a Squeeze what is left without the sizes that are 1.
-    """
-    if node.op_type == "Squeeze":
-        from byoc.relay.frontend.onnx.converters.shapes import squeezed_alone
-
-        return [squeezed_alone(node, taken)]
+def from_one_branch(node: OnnxNode) -> list[RelayExpr]:
+    """The outputs of the branch for the condition that is taken; a run whose condition is not that is an error."""
+    (taken,) = node.taken
     condition = relay.reshape(node[0], [])
-    outputs = node.services.subgraph(node.attrs.graph(BRANCHES[0 if taken[0] else 1]))
+    outputs = node.services.subgraph(node.attrs.graph(BRANCHES[0 if taken else 1]))
     check = f"{node.place}: the condition"
     checked: list[RelayExpr] = []
     for output in outputs:
         if node.rank(output):
-            checked.append(relay.check_condition(output, condition, taken[0], check))
+            checked.append(relay.check_condition(output, condition, taken, check))
         else:
-            vector = relay.check_condition(relay.reshape(output, [1]), condition, taken[0], check)
+            vector = relay.check_condition(relay.reshape(output, [1]), condition, taken, check)
             checked.append(relay.reshape(vector, []))
     return checked
 
@@ -111,7 +105,7 @@ class BranchTrials:
 
     def _either(self, error: BranchesDifferError, rest: NodesToConvert, body: Body) -> None:
         """Import *rest* as two functions. Raises ImportModelError where their outputs have no type in common."""
-        from byoc.relay.frontend.onnx.control.branches import decided
+        from byoc.relay.frontend.onnx.decisions import decided
 
         assert error.condition is not None and error.node is not None
         then, other = (self._function(error, condition, rest, body) for condition in (True, False))

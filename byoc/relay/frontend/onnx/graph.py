@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -166,7 +165,7 @@ class GraphImporter:
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: Sequence[bool] = ()
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[bool, ...] = ()
     ) -> Sequence[RelayExpr | None]:
         """The outputs of a node, by the decisions that are *taken* for it."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -175,12 +174,13 @@ class GraphImporter:
         domain = domain_name(proto.domain)
         opset = body.table.opset(domain)
         node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
+        node.taken = taken
         is_own = body.table.own(proto) is not None
         convert = None if is_own else find_converter(domain, node.op_type, opset)
-        if taken:
-            from byoc.relay.frontend.onnx.branch_trials import from_decisions
+        if taken and node.op_type == "If":
+            from byoc.relay.frontend.onnx.branch_trials import from_one_branch
 
-            convert = partial(from_decisions, taken=taken)
+            convert = from_one_branch
         try:
             if not is_own:
                 check_element_types(node, domain)

@@ -106,6 +106,7 @@ class OnnxNode:
         self.name, self.op_type, self.opset = name, op_type, opset
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.attrs, self.services = attrs, services
+        self.taken: tuple[bool, ...] = ()  # decisions of the run for which it is imported
 
     def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
         """The same node over other inputs, under another opset where one is given."""

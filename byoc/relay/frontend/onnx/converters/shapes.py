@@ -151,7 +151,7 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
         return _in_shape_of_run(node, "squeezed")
     if node.optional(1) is None and "axes" not in node.attrs:
         if not are_numbers(shape):
-            return squeezed_alone(node)
+            return _squeezed_alone(node)
         axes = [axis for axis, d in enumerate(shape) if d == 1]
     else:
         axes = sorted({node.axis(a, len(shape)) for a in node.ints(1, "axes")})
@@ -172,16 +172,16 @@ def _taken(node: OnnxNode, single: SingleSlice, axes: Sequence[int]) -> RelayExp
     return relay.squeeze(element, axis=axes) if axes else element
 
 
-def squeezed_alone(node: OnnxNode, taken: Sequence[bool] = ()) -> RelayExpr:
+def _squeezed_alone(node: OnnxNode) -> RelayExpr:
     """Without each dimension of size 1, of which the run looks at those that are not numbers.
 
-    *taken* says whether sizes without a name are 1, one after another.
+    What is taken for the node says whether sizes without a name are 1, one after another.
     Raises BranchesDifferError for a size that nothing is known of yet.
     """
     from byoc.relay.frontend.onnx.dims import matched
     from byoc.relay.frontend.onnx.run_time.axes import axes_shape
 
-    shape, nameless = node.shape(node[0]), iter(taken)
+    shape, nameless = node.shape(node[0]), iter(node.taken)
     ones: list[int] = []
     for axis, size in enumerate(shape):
         is_one: bool | None = size == 1
