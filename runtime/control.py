@@ -21,10 +21,11 @@ from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
 from byoc.runtime.dso.native_block import NativeBlock
-from byoc.runtime.graph.graph import OPTIONAL, SEQUENCE, Kind, LoopCall, LoopResult
+from byoc.runtime.graph.executor_base import Executor
+from byoc.runtime.graph.graph import OPTIONAL, SEQUENCE, Graph, Kind, LoopCall, LoopResult
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
-from byoc.runtime.modules.module import Members, Module, PackedFunction, members_below
+from byoc.runtime.modules.module import Members, Module, PackedFunction, Root, members_below
 from byoc.runtime.native_control import native_decision, native_loop
 from byoc.runtime.region.record import Fallback
 from byoc.runtime.region.variants import ChosenVariants
@@ -75,6 +76,14 @@ class ControlModule(Module):
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
         return self._function if name in self.symbols else super().get_function(name, query_imports)
+
+    def whole_executor(self, graph: Graph, root: Root, threads: int | None) -> Executor | None:
+        from byoc.runtime.executors.control_executor import ControlExecutor
+
+        if not ControlExecutor.fits(graph, self.signature.symbol):
+            return None
+        root.ensure_initialized(self.signature.symbol)
+        return ControlExecutor(graph, self._function.call_returning)
 
     def get_source(self, fmt: str = "") -> str:
         return self.program.bytecode

@@ -39,6 +39,9 @@ def dtype_name(dtype: np.dtype) -> str:
     return "string" if dtype.kind in "OSUT" else dtype.name
 
 
+_HOST = cpu()
+
+
 class NDArray:
     """A tensor: a shape, a dtype, a device and the data.
 
@@ -50,7 +53,7 @@ class NDArray:
 
     def __init__(self, data: object, device: Device | None = None):
         self._data = data if isinstance(data, np.ndarray) else from_any(data)
-        self.device = device or cpu()
+        self.device = device or _HOST
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,14 @@ class SizeTable:
     shapes: Sequence[np.ndarray]
     kinds: Sequence[Kind]
     kept: list[LoopTables] = field(default_factory=list)
+    _laid_out: list[tuple[MemoryPlan, Any]] = field(default_factory=list)
+
+    def laid_out(self, memory: MemoryPlan) -> Any:
+        """The rows for buffers where *memory* has them, as a C array."""
+        if not self._laid_out or self._laid_out[0][0] is not memory:
+            self.rows[:, self.rows.shape[1] - len(memory.offsets) :] = memory.offsets
+            self._laid_out[:] = [(memory, FFI.from_buffer("int64_t[]", self.rows))]
+        return self._laid_out[0][1]
 
     def output_shapes(self, run: int) -> list[tuple[int, ...]]:
         """The shapes of the outputs of a run."""
@@ -146,8 +155,7 @@ class GrowingLoop:
                 self.workspace.take_rooms(table.buffer_bytes, whole.lifetimes)
             elif not self.workspace.place:
                 self.workspace.take(MemoryPlan((), whole.arena_bytes))
-            table.rows[:, len(whole.sizes) :] = self.workspace.memory.offsets
-            rows, row, place = FFI.from_buffer("int64_t[]", table.rows), table.rows.shape[1], self.workspace.place
+            rows, row, place = table.laid_out(self.workspace.memory), table.rows.shape[1], self.workspace.place
             loop.begin(table.places(self.call, loop.first))
             status, is_going = loop.go_on(len(table.rows), lambda struct: runs(rows, row, place, struct))  # noqa: B023  # called at once
             most = max(loop.done, FEWEST)

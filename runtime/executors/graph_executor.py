@@ -28,7 +28,7 @@ from byoc.runtime.core.errors import InternalError, OutOfMemoryError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, check_time, patience
 from byoc.runtime.files.file_memory import FileWatch
-from byoc.runtime.graph.executor_base import Executor, check_arena, check_sizes
+from byoc.runtime.graph.executor_base import Executor, check_arena, check_sizes, too_little
 from byoc.runtime.graph.graph import RESHAPE, Entry, Graph, Node
 from byoc.runtime.graph.memory_plan import Lifetime, MemoryPlan, plan_memory
 from byoc.runtime.modules.module import Module, PackedFunction
@@ -109,7 +109,7 @@ class GraphExecutor(Executor):
             try:
                 step()
             except MemoryError as error:
-                raise _too_little(node, error) from error
+                raise too_little(node, error) from error
 
     def _leave_memory(self) -> None:
         """Take other memory for the next run, where something is at work on that of the one that failed."""
@@ -349,11 +349,7 @@ def _named(node: Node) -> Iterator[None]:
     except OutOfMemoryError:
         raise
     except MemoryError as error:
-        raise _too_little(node, error) from error
-
-
-def _too_little(node: Node, error: MemoryError) -> UserError:
-    return UserError(f"{node.name}: this machine has too little memory ({error})")
+        raise too_little(node, error) from error
 
 
 def _nothing() -> None:

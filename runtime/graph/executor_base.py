@@ -14,7 +14,7 @@ from byoc.runtime.core.ndarray import NDArray, from_any, numpy_dtype
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.graph.graph import Graph, LoopCall, LoopResult
+from byoc.runtime.graph.graph import Graph, LoopCall, LoopResult, Node
 from byoc.runtime.graph.memory_plan import physical_memory
 
 if TYPE_CHECKING:
@@ -152,6 +152,11 @@ def check_arena(size: int) -> None:
             f"the values between the model's nodes take {size:,} bytes, this machine has "
             f"{physical_memory():,}; run smaller inputs"
         )
+
+
+def too_little(node: Node, error: MemoryError) -> UserError:
+    """What is raised where *node* found no memory."""
+    return UserError(f"{node.name}: this machine has too little memory ({error})")
 
 
 def as_input(value: object, spec: TensorSpec) -> np.ndarray:

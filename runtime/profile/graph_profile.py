@@ -16,6 +16,7 @@ import numpy as np
 from byoc.runtime.core.device_event import DeviceEvent
 from byoc.runtime.core.errors import DeviceError, UserError
 from byoc.runtime.devices.peak import Peak
+from byoc.runtime.executors.control_executor import ControlExecutor
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.graph.executor_base import Executor
 from byoc.runtime.graph.graph import RESHAPE, Node
@@ -94,7 +95,7 @@ def profile_graph(
 ) -> RunProfile:
     """The profile of a library below *root*: by its graph executor, and by the one of the whole where it has one."""
     runs.check()
-    executor, whole = executors[0], None if isinstance(executors[1], GraphExecutor) else executors[1]
+    executor, whole = executors[0], None if isinstance(executors[1], (GraphExecutor, ControlExecutor)) else executors[1]
     totals: list[float] = []
     spans: list[dict[str, list[Span]]] = []
     events: list[list[DeviceEvent]] = []

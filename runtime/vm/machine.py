@@ -23,15 +23,18 @@ from byoc.runtime.vm.program import VMFunction
 from byoc.runtime.vm.sequences import apply
 from byoc.runtime.vm.values import Value, VMClosure, VMReference
 
+MachineStep = tuple[
+    Callable[..., None], i.Instruction, Sequence[int]
+]  # what it does, and the registers that die behind it
+
 
 class Frame:
     """One activation of a function: its registers, where it is, and where its caller wants the result."""
 
-    __slots__ = ("code", "dying", "place", "registers", "result")
+    __slots__ = ("code", "place", "registers", "result")
 
-    def __init__(self, function: VMFunction, dying: Sequence[Sequence[int]], result: int):
-        self.code = function.instructions
-        self.dying = dying
+    def __init__(self, function: VMFunction, code: Sequence[MachineStep], result: int):
+        self.code = code
         self.place = 0
         self.registers: list[Value] = [None] * function.register_file_size
         self.result = result
@@ -54,24 +57,23 @@ class BytecodeMachine:
 
     def __init__(self, functions: Sequence[VMFunction], constants: Sequence[NDArray | None], calls: LibraryCalls):
         self._functions, self._constants, self._calls = functions, constants, calls
-        self._dying = {id(function): last_uses(function) for function in functions}
+        self._code = {id(function): _steps(function) for function in functions}
         self._loops = Loops(functions, constants)
 
     def call(self, function: VMFunction, args: Sequence[Value]) -> Value:
         """What *function* gives for *args*. Raises UserError where no clause of a match fits."""
-        bottom = Frame(_START, [()], 0)
+        bottom = Frame(_START, _START_CODE, 0)
         frames = [bottom]
         self._enter(frames, function, args, 0)
         while len(frames) > 1:
             if LIMIT.deadline:
                 check_time()
             frame = frames[-1]
-            place = frame.place
-            instruction = frame.code[place]
-            frame.place = place + 1
-            _STEPS[type(instruction)](self, frames, frame, instruction)
-            if frames[-1] is frame:
-                for register in frame.dying[place]:
+            step, instruction, dying = frame.code[frame.place]
+            frame.place += 1
+            step(self, frames, frame, instruction)
+            if dying and frames[-1] is frame:
+                for register in dying:
                     frame.registers[register] = None
         return bottom.registers[0]
 
@@ -89,14 +91,14 @@ class BytecodeMachine:
             args = self._loops.advanced(function, args, self._calls)
         caller = frames[-1]
         if caller.place < len(caller.code):
-            following = caller.code[caller.place]
+            following = caller.code[caller.place][1]
             if type(following) is i.Ret and following.result == result and len(frames) > 1:
                 frames.pop()
                 result = caller.result
             else:
-                for register in caller.dying[caller.place - 1]:
+                for register in caller.code[caller.place - 1][2]:
                     caller.registers[register] = None
-        frame = Frame(function, self._dying[id(function)], result)
+        frame = Frame(function, self._code[id(function)], result)
         frame.registers[: len(args)] = args
         if closure is not None:
             for register, value in zip(function.captured, closure.captured, strict=True):
@@ -207,6 +209,15 @@ _STEPS: dict[type, Callable[..., None]] = {
     i.WriteRef: BytecodeMachine._write_ref,
     i.SequenceStep: BytecodeMachine._sequence,
 }
+
+
+def _steps(function: VMFunction) -> list[MachineStep]:
+    """The code of *function* as the machine goes through it."""
+    pairs = zip(function.instructions, last_uses(function), strict=True)
+    return [(_STEPS[type(instruction)], instruction, dying) for instruction, dying in pairs]
+
+
+_START_CODE = _steps(_START)
 
 
 def _number(value: Value) -> int:

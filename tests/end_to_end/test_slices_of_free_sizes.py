@@ -103,3 +103,49 @@ def test_what_is_as_long_as_the_data_again_is_computed_with_it(text, targets, ar
         return artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)
 
     assert_like_onnx_runtime(model, feeds, in_another_process, targets=targets)
+
+
+COMPUTED = """g (float[B, S, 4] x, float[B, M, 4] z) => (float[] y)
+    <int64[1] by = {BY}, int64[1] start = {START}, int64[1] one = {1}, int64[1] step = {STEP}> {
+    size = Shape <start: int = 1, end: int = 2> (x)
+    end = Add (size, by)
+    part = Slice (OF, start, end, one, step)
+    y = Exp (part)
+}"""
+
+
+@pytest.mark.parametrize("targets", [("c",), ("opencl", "c")], ids="-".join)
+@pytest.mark.parametrize("of", ["x", "z"])
+@pytest.mark.parametrize("start, by, step", [(0, -1, 1), (0, -3, 1), (1, -2, 1), (0, -3, 2), (0, 2, 1)], ids=str)
+def test_an_end_less_than_the_size_counts_from_the_end_where_it_is_negative(
+    start, by, step, of, targets, artifact_runner, tmp_path
+):
+    """``x[:S-3]`` is ``x[:-1]`` of two elements, and nothing of one."""
+    if targets[0] == "opencl" and byoc.contract.get_backend("opencl").unavailable():
+        pytest.skip("no OpenCL device")
+    rng = np.random.default_rng(1)
+    text = COMPUTED.replace("BY", str(by)).replace("START", str(start)).replace("STEP", str(step)).replace("OF", of)
+    pairs = [(n, m) for n in SIZES for m in ((0, 2, 5) if of == "z" else (1,))]
+    feeds = [{"x": rng.random((2, n, 4), "float32"), "z": rng.random((2, m, 4), "float32")} for n, m in pairs]
+    in_another_process = lambda library, feeds: artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)  # noqa: E731
+    assert_like_onnx_runtime(onnx.parser.parse_model(HEAD + text), feeds, in_another_process, targets=targets)
+
+
+def test_an_end_less_than_the_size_holds_in_a_loop(artifact_runner, tmp_path):
+    """Each run drops the last element, until there is none."""
+    model = onnx.parser.parse_model(
+        HEAD
+        + """g (float[N, S] x, int64 n) => (float[] y) <bool going = {1}> {
+            y = Loop (n, going, x) <body = b (int64 i, bool c, float[N, S] v) => (bool d, float[N, W] w)
+                <int64[1] less = {-1}, int64[1] zero = {0}, int64[1] one = {1}> {
+                d = Identity (c)
+                size = Shape <start: int = 1, end: int = 2> (v)
+                end = Add (size, less)
+                w = Slice (v, zero, end, one)
+            }>
+        }"""
+    )
+    rng = np.random.default_rng(1)
+    feeds = [{"x": rng.random((2, s), "float32"), "n": np.array(n)} for s in (0, 1, 4) for n in (0, 1, 2, 6)]
+    in_another_process = lambda library, feeds: artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)  # noqa: E731
+    assert_like_onnx_runtime(model, feeds, in_another_process, generated=False)

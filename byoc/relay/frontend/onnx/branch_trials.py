@@ -1,28 +1,34 @@
-"""Decisions between values of different ranks: the branch from which the rest of a model can be computed.
+"""Decisions of the run between values of different ranks: what stands behind them is imported for either rank.
 
 PyTorch's exporter writes ``x.squeeze(1)``, where the size of axis 1 is free, as an ``If`` between a squeezed tensor and
-the tensor itself. No type is that of both. What stands behind mostly computes from one of them only, so each branch is
-tried: where the rest is imported behind one alone, the model is that, and its run checks the condition
-(``check_condition``). Where it is imported behind both, the model computes with either rank, and is refused.
+the tensor itself, and ``x.squeeze()`` as a Squeeze without axes, which drops each size that is 1 in this run. No type
+is that of both. What stands behind mostly computes from one of them only, so each is tried: where the rest is imported
+behind one alone, the model is that, and its run checks the condition (``check_condition``). Where it is imported behind
+both, all that follows becomes two functions between which the run decides, if their outputs have one type. Where they
+have not, an If is refused, and a Squeeze takes free sizes for more than 1, at which the run looks too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from byoc import relay
 from byoc.errors import ImportModelError
 from byoc.ir.expr import RelayExpr
+from byoc.ir.span import Span
+from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
-from byoc.relay.frontend.onnx.scope import OnnxScope
-from byoc.relay.frontend.onnx.subgraphs import InnerFunctions
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, as_sequence
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 
 BRANCHES = ("then_branch", "else_branch")
 MOST = 64  # trials of one model; each decision behind another one that is tried doubles them
 
 
-def from_one_branch(node: OnnxNode, taken: bool) -> list[RelayExpr]:
-    """The outputs of the branch for a condition that is *taken*; a run whose condition is not is an error."""
+def from_one_branch(node: OnnxNode) -> list[RelayExpr]:
+    """The outputs of the branch for the condition that is taken; a run whose condition is not that is an error."""
+    (taken,) = node.taken
     condition = relay.reshape(node[0], [])
     outputs = node.services.subgraph(node.attrs.graph(BRANCHES[0 if taken else 1]))
     check = f"{node.place}: the condition"
@@ -37,32 +43,81 @@ def from_one_branch(node: OnnxNode, taken: bool) -> list[RelayExpr]:
 
 
 class BranchTrials:
-    """The trials of one import, of which no more than MOST are made."""
+    """The trials of one import, of which no more than MOST are made.
 
-    def __init__(self, functions: InnerFunctions):
-        self._functions, self._left = functions, MOST
+    *ones* are the sizes of which it is decided, by name, whether they are 1; *convert* imports nodes into a scope.
+    """
 
-    def go_on(self, error: BranchesDifferError, scope: OnnxScope, rest: Callable[[bool], None]) -> None:
-        """Let *scope* have what ``rest(condition)`` makes of the one condition with which it ends without an error.
+    def __init__(
+        self,
+        functions: InnerFunctions,
+        sizes: InnerSizes,
+        ones: dict[str, bool],
+        convert: Callable[[NodesToConvert, Body], None],
+    ):
+        self._functions, self._sizes, self._ones, self._convert = functions, sizes, ones, convert
+        self._left = MOST
 
-        Raises ImportModelError, as *error* says it, where that is none or both.
+    def go_on(self, error: BranchesDifferError, rest: NodesToConvert, body: Body) -> None:
+        """Let the scope of *body* have what *rest* makes of the decision of *error*.
+
+        Raises ImportModelError, as *error* says it, where nothing can be made of it.
         """
-        refused = ImportModelError(str(error))
-        before = scope.state(), self._functions.state()
-        made = []
-        for condition in (True, False):
-            if self._left <= 0:
-                raise refused from error
+        before = body.scope.state(), self._functions.state()
+        made = {}
+        for condition in (True, False) if self._left >= 2 and error.condition is not None else ():
             self._left -= 1
             try:
-                rest(condition)
+                self._decide(error, condition, rest, body)
             except ImportModelError:
                 pass
             else:
-                made.append((scope.state(), self._functions.state()))
-            scope.restore(before[0])
+                made[condition] = (body.scope.state(), self._functions.state())
+            body.scope.restore(before[0])
             self._functions.restore(before[1])
-        if len(made) != 1:
-            raise refused from error
-        scope.restore(made[0][0])
-        self._functions.restore(made[0][1])
+        if len(made) == 2:
+            try:
+                return self._either(error, rest, body)
+            except ImportModelError:  # the outputs differ in rank too
+                self._functions.restore(before[1])
+        alone = next(iter(made)) if len(made) == 1 else error.assumed
+        found = None if alone is None else made.get(alone)
+        if found is not None:
+            body.scope.restore(found[0])
+            self._functions.restore(found[1])
+        elif error.assumed is not None:
+            self._decide(error, error.assumed, rest, body)
+        else:
+            raise ImportModelError(str(error)) from error
+
+    def _decide(self, error: BranchesDifferError, condition: bool, rest: NodesToConvert, body: Body) -> None:
+        """Import *rest* for one *condition*."""
+        before = dict(self._ones)
+        if error.size:
+            self._ones[error.size] = condition
+        else:
+            rest = replace(rest, taken=(*rest.taken, condition))
+        try:
+            self._convert(rest, body)
+        finally:
+            self._ones.clear()
+            self._ones.update(before)
+
+    def _either(self, error: BranchesDifferError, rest: NodesToConvert, body: Body) -> None:
+        """Import *rest* as two functions. Raises ImportModelError where their outputs have no type in common."""
+        from byoc.relay.frontend.onnx.decisions import decided
+
+        assert error.condition is not None and error.node is not None
+        then, other = (self._function(error, condition, rest, body) for condition in (True, False))
+        infer_expr(error.condition)
+        made = decided(error.node, error.condition, (then, other), rest.made())
+        for name, value in zip(rest.made(), made, strict=True):
+            infer_expr(value)
+            value.span = Span.named(error.node.name)
+            body.scope[name] = value
+
+    def _function(self, error: BranchesDifferError, condition: bool, rest: NodesToConvert, body: Body) -> InnerGraph:
+        scope = CapturingScope(body.scope, self._sizes.named)
+        self._decide(error, condition, replace(rest, declared=None), replace(body, scope=scope))
+        outputs = [scope.find(name) for name in rest.made()]
+        return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs if output is not None])

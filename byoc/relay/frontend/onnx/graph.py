@@ -7,7 +7,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +30,7 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
-from byoc.relay.frontend.onnx.scope import Body, CapturingScope, OnnxScope, as_sequence
+from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
 from byoc.relay.narrowing import as_var
@@ -61,6 +61,7 @@ class GraphImporter:
         self._budget = FoldingBudget(model.proto.ByteSize)
         self.folder = ConstantFolder(self._budget)
         self.sizes, self.inner = InnerSizes(), InnerFunctions()
+        self.ones: dict[str, bool] = {}
         self._trials: BranchTrials | None = None
 
     def main(self, shapes: Shapes | None = None) -> Function:
@@ -75,9 +76,11 @@ class GraphImporter:
         for param in params:
             scope[param.name_hint] = param
         body = Body(scope, self._table)
-        self._convert_nodes(graph.node, body, self._names.main, _Declared(graph, params))
-        outputs = [as_sequence(self._output(o.name, scope)) for o in graph.output]
-        result = outputs[0] if len(outputs) == 1 else Tuple(outputs)
+        declared = _Declared(graph, params).named
+        outputs = [o.name for o in graph.output]
+        self._convert_nodes(NodesToConvert(graph.node, outputs, self._names.main, declared), body)
+        found = [as_sequence(self._output(name, scope)) for name in outputs]
+        result = found[0] if len(found) == 1 else Tuple(found)
         used = self._used_weights(result)
         attrs = {
             "input_names": tuple(p.name_hint for p in params),
@@ -139,63 +142,54 @@ class GraphImporter:
         self.weights[variable] = array
         return variable
 
-    def _convert_nodes(
-        self,
-        nodes: Sequence[NodeProto],
-        body: Body,
-        names: Sequence[str] = (),
-        declared: _Declared | None = None,
-    ) -> None:
+    def _convert_nodes(self, rest: NodesToConvert, body: Body) -> None:
         services = _Services(self, body)
-
-        def convert_from(first: int, taken: bool | None = None) -> None:
-            for position in range(first, len(nodes)):
-                proto = nodes[position]
-                name = names[position] if names else body.origin
-                name = name or self._names.inside(proto.name, proto.op_type, position)
-                try:
-                    made = self._convert(proto, name, body, services, taken if position == first else None)
-                except BranchesDifferError as error:
-                    if taken is not None and position == first:
-                        raise
-                    return self._branch_trials().go_on(error, body.scope, partial(convert_from, position))
-                for output, value in zip(proto.output, made, strict=False):
-                    if output and value is not None:
-                        body.scope[output] = value if declared is None else declared.named(output, value)
-            return None
-
-        convert_from(0)
+        for position in range(rest.first, len(rest.nodes)):
+            proto, taken = rest.nodes[position], rest.taken if position == rest.first else ()
+            name = rest.names[position] if rest.names else body.origin
+            name = name or self._names.inside(proto.name, proto.op_type, position)
+            try:
+                made = self._convert(proto, name, body, services, taken)
+            except BranchesDifferError as error:
+                return self._branch_trials().go_on(error, replace(rest, first=position, taken=taken), body)
+            for output, value in zip(proto.output, made, strict=False):
+                if output and value is not None:
+                    body.scope[output] = value if rest.declared is None else rest.declared(output, value)
+        return None
 
     def _branch_trials(self) -> BranchTrials:
         if self._trials is None:
             from byoc.relay.frontend.onnx.branch_trials import BranchTrials
 
-            self._trials = BranchTrials(self.inner)
+            self._trials = BranchTrials(self.inner, self.sizes, self.ones, self._convert_nodes)
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: bool | None = None
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[bool, ...] = ()
     ) -> Sequence[RelayExpr | None]:
-        """The outputs of a node; of an ``If`` those of the branch for a condition that is *taken*, where that says."""
+        """The outputs of a node, by the decisions that are *taken* for it."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
         attributes = bound_attributes(proto, body.attrs, body.defaults)
         where = f"{self._model.name}: node {name} ({proto.op_type})"
         domain = domain_name(proto.domain)
         opset = body.table.opset(domain)
         node = OnnxNode(name, proto.op_type, opset, inputs, proto.output, NodeAttributes(attributes, where), services)
+        node.taken = taken
         is_own = body.table.own(proto) is not None
         convert = None if is_own else find_converter(domain, node.op_type, opset)
-        if taken is not None:
+        if taken and node.op_type == "If":
             from byoc.relay.frontend.onnx.branch_trials import from_one_branch
 
-            convert = partial(from_one_branch, taken=taken)
+            convert = from_one_branch
         try:
             if not is_own:
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
+        except BranchesDifferError as error:
+            raise error.at(node, _located(str(error), self._model.name, "")) from error
         except ImportModelError as error:
-            raise type(error)(_located(str(error), self._model.name, "")) from error
+            raise ImportModelError(_located(str(error), self._model.name, "")) from error
         except UserError as error:
             raise ImportModelError(_located(str(error), self._model.name, f"node {name} ({proto.op_type})")) from error
         except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
@@ -254,8 +248,8 @@ class GraphImporter:
         inner = Body(
             scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
         )
-        self._convert_nodes(function.node, inner)
         wanted = function.output[: len(proto.output)]
+        self._convert_nodes(NodesToConvert(function.node, wanted), inner)
         return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
 
     def _function_output(self, name: str, index: int, scope: OnnxScope, node: OnnxNode) -> RelayExpr | None:
@@ -271,7 +265,7 @@ class GraphImporter:
             scope[value.name] = expr
         self._initialisers(graph, scope)
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
-        self._convert_nodes(graph.node, inner)
+        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         return [self._output(o.name, scope) for o in graph.output]
 
     def convert_inner(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> InnerGraph:
@@ -282,7 +276,7 @@ class GraphImporter:
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
-        self._convert_nodes(graph.node, inner)
+        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
         return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
 
@@ -297,6 +291,7 @@ class _Services(GraphServices):
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
         self.single_slices = importer.single_slices
         self.sizes, self.functions, self.is_inner = importer.sizes, importer.inner, body.scope.is_inner
+        self.ones = importer.ones
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return self._importer.tensor(tensor)

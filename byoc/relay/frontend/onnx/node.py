@@ -19,7 +19,27 @@ from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, Inner
 
 
 class BranchesDifferError(ImportModelError):
-    """A decision of the run between values of different types."""
+    """A decision of the run between values of different types.
+
+    Args:
+        message: what is said where the model cannot be imported for it.
+        condition: bool[], what decides.
+        size: the name of the size that is 1 under the condition; "" for another decision.
+        assumed: what is taken for granted, and looked at by the run, where nothing holds both; None for a refusal.
+    """
+
+    def __init__(
+        self, message: str, condition: RelayExpr | None = None, size: str = "", assumed: bool | None = None
+    ) -> None:
+        super().__init__(message)
+        self.condition, self.size, self.assumed = condition, size, assumed
+        self.node: OnnxNode | None = None
+
+    def at(self, node: OnnxNode, message: str) -> BranchesDifferError:
+        """The same decision, which *node* has."""
+        made = BranchesDifferError(message, self.condition, self.size, self.assumed)
+        made.node = node
+        return made
 
 
 @dataclass(frozen=True)
@@ -39,6 +59,7 @@ class GraphServices:
     functions: InnerFunctions
     single_slices: dict[RelayExpr, SingleSlice]  # what Slices gave
     is_inner: bool  # whether the node stands in a loop's body or a branch
+    ones: Mapping[str, bool]  # sizes by name: whether they are 1 where the node stands
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
@@ -85,6 +106,7 @@ class OnnxNode:
         self.name, self.op_type, self.opset = name, op_type, opset
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.attrs, self.services = attrs, services
+        self.taken: tuple[bool, ...] = ()  # decisions of the run for which it is imported
 
     def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
         """The same node over other inputs, under another opset where one is given."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from onnx import AttributeProto
+from onnx import AttributeProto, NodeProto
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType, Type
@@ -75,6 +76,7 @@ class OnnxScope:
         return self._outer.find(name) if self._outer is not None else None
 
 
+@dataclass(frozen=True)
 class Body:
     """What is converted: nodes, in a scope, with the functions that hold there.
 
@@ -82,17 +84,33 @@ class Body:
     are being expanded.
     """
 
-    def __init__(
-        self,
-        scope: OnnxScope,
-        table: FunctionTable,
-        origin: str = "",
-        attrs: NodeAttributes | None = None,
-        defaults: Sequence[AttributeProto] = (),
-        active: frozenset[tuple[str, str]] = frozenset(),
-    ):
-        self.scope, self.table, self.origin, self.attrs, self.defaults = scope, table, origin, attrs, defaults
-        self.active = active
+    scope: OnnxScope
+    table: FunctionTable
+    origin: str = ""
+    attrs: NodeAttributes | None = None
+    defaults: Sequence[AttributeProto] = ()
+    active: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class NodesToConvert:
+    """The *nodes* of a graph or a function from position *first* on, and the *outputs* that it gives.
+
+    *taken* are the decisions for the first of them, *names* are those of the nodes, and *declared* gives values, by
+    their names, the sizes that the model declares.
+    """
+
+    nodes: Sequence[NodeProto]
+    outputs: Sequence[str]
+    names: Sequence[str] = ()
+    declared: Callable[[str, RelayExpr], RelayExpr] | None = None
+    first: int = 0
+    taken: tuple[bool, ...] = ()
+
+    def made(self) -> list[str]:
+        """Those of the outputs that these nodes make."""
+        found = {name for node in self.nodes[self.first :] for name in node.output}
+        return [name for name in self.outputs if name in found]
 
 
 class CapturingScope(OnnxScope):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from byoc.ir.size_var import greater, lesser, parted, plus, times
+from byoc.ir.size_var import greater, lesser, minus, parted, plus, times
 from byoc.ir.types import Any, Dim, TensorType, tensor_types
 from byoc.relay.expr import Call
 from byoc.runtime.core.derived_size import SizePolynomial, is_derived, is_never_negative, name_of, polynomial
@@ -235,14 +235,24 @@ def _cut(dim: Dim, first: Item, last: Item, step: Item) -> Dim:
         if isinstance(dim, Any) and not dim.name:
             return dim
         last = dim
-    if first == 0 and step == 1 and isinstance(last, Any):  # a negative one refuses the inputs
-        return lesser(dim, last)
-    if not is_size(first) or not is_size(last):  # a negative one counts from the end
+    if not is_size(first):  # a negative one counts from the end
         return Any()
-    size = plus(lesser(dim, last), times(first, -1))
-    if first != 0 and isinstance(size, Any) and not is_size(size):
+    size = plus(_up_to(dim, last), times(first, -1))
+    if first != 0 and not is_size(size):
         size = greater(size, 0)
     return size if step == 1 else parted(plus(size, step - 1), step)
+
+
+def _up_to(dim: Dim, last: Dim) -> Dim:
+    """How many of *dim* elements stand before *last*, which counts from the end where it is negative."""
+    if is_size(last):
+        return lesser(dim, last)
+    if isinstance(last, int):
+        return greater(plus(dim, last), 0)
+    if minus(dim, last) == 1:  # negative of no elements alone
+        return greater(last, 0)
+    is_negative = lesser(greater(times(last, -1), 0), 1)
+    return greater(lesser(dim, plus(last, times(is_negative, dim))), 0)
 
 
 def arange_shape(call: Call, known: Known) -> Dims | None:

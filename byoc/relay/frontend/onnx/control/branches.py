@@ -6,63 +6,21 @@ A branch is a global function of straight code; which one is taken at run time s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from byoc import relay
-from byoc.ir.expr import GlobalVar, RelayExpr
+from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op
-from byoc.ir.types import TensorType, TupleType, Type
-from byoc.relay.analysis.type_infer import infer_expr
-from byoc.relay.expr import Call, If, Tuple, TupleGetItem, Var
+from byoc.ir.types import TensorType, Type
+from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.frontend.onnx.branch_trials import BRANCHES
-from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
+from byoc.relay.frontend.onnx.decisions import decided, scalar
+from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
-from byoc.relay.op.sequence import joined_element
 from byoc.relay.traverse import post_order
 
 MOST_SELECTED = 8  # calls in a branch that is computed whether it is taken or not
-
-
-def scalar(node: OnnxNode, value: RelayExpr) -> RelayExpr:
-    """*value*, a tensor of one element, without dimensions."""
-    return relay.squeeze(value) if node.rank(value) else value
-
-
-def fields_of(value: RelayExpr, count: int) -> list[RelayExpr]:
-    """The *count* outputs of a call: itself where it gives one."""
-    return [value] if count == 1 else [TupleGetItem(value, k) for k in range(count)]
-
-
-def whole(values: Sequence[RelayExpr]) -> RelayExpr:
-    """One value for several: a tuple of them, or the one that there is."""
-    return values[0] if len(values) == 1 else Tuple(values)
-
-
-def type_of_whole(types: Sequence[Type]) -> Type:
-    """The type of what :func:`whole` gives."""
-    return types[0] if len(types) == 1 else TupleType(types)
-
-
-class Captured:
-    """What several inner graphs read from outside, as further parameters of the function that calls them."""
-
-    def __init__(self, node: OnnxNode, graphs: Sequence[InnerGraph]):
-        values = dict.fromkeys(value for graph in graphs for _, value in graph.captured)
-        outside = node.services.sizes.outside
-        self.params = {v: Var(f"captured{k}", outside(infer_expr(v))) for k, v in enumerate(values)}
-        self.values = list(values)
-
-    def handed_to(self, graph: InnerGraph) -> list[RelayExpr]:
-        """What *graph* takes of these, in its order."""
-        return [self.params[value] for _, value in graph.captured]
-
-
-def straight(node: OnnxNode, what: str, graph: InnerGraph, result: Type | None = None) -> GlobalVar:
-    """The function of an inner graph: its parameters, then what it captures."""
-    params = [*graph.params, *(param for param, _ in graph.captured)]
-    return node.services.functions.straight(f"{node.name} {what}", params, graph.outputs, node.name, result)
 
 
 def _is_selected(graph: InnerGraph) -> bool:
@@ -109,23 +67,4 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
         condition = scalar(node, node[0])
         pairs = zip(*(node.services.inlined(graph, ()) for graph in graphs), strict=True)
         return [relay.where(condition, taken, left) for taken, left in pairs]
-    types = []
-    for k, (left, right) in enumerate(zip(then.types, other.types, strict=True)):
-        either = joined_element(left, right)
-        if either is None:
-            raise BranchesDifferError(
-                f"{node.place}: the branches give {left} and {right} for output {node.outputs[k]!r}: one type is "
-                "needed, of one rank and one dtype; make the branches agree, or the condition a constant"
-            )
-        types.append(node.services.sizes.outside(either))
-    captured, result = Captured(node, [then, other]), type_of_whole(types)
-    condition = Var("condition", TensorType((), "bool"))
-    taken, left_out = (
-        Call(straight(node, what, graph, result), captured.handed_to(graph))
-        for what, graph in (("then", then), ("else", other))
-    )
-    params = [condition, *captured.params.values()]
-    functions = node.services.functions
-    choice = functions.declare(f"{node.name} choice", [infer_expr(p) for p in params], result)
-    functions.define(choice, params, If(condition, taken, left_out), node.name)
-    return fields_of(Call(choice, [scalar(node, node[0]), *captured.values]), len(types))
+    return decided(node, node[0], (then, other), node.outputs)

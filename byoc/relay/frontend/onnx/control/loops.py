@@ -20,7 +20,7 @@ from byoc.ir.expr import GlobalVar, RelayExpr
 from byoc.ir.types import TensorType, Type
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, Var, constant
-from byoc.relay.frontend.onnx.control.branches import Captured, fields_of, scalar, straight, type_of_whole, whole
+from byoc.relay.frontend.onnx.decisions import Captured, fields_of, scalar, straight, type_of_whole, whole
 from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.scope import as_sequence, known_fields

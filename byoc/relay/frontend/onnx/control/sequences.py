@@ -15,7 +15,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, Tuple, constant
-from byoc.relay.frontend.onnx.control.branches import scalar
+from byoc.relay.frontend.onnx.decisions import scalar
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.scope import as_sequence, known_fields

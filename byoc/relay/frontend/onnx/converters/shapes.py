@@ -13,7 +13,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.ir.types import Any, Dim
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import constant
-from byoc.relay.frontend.onnx.node import OnnxNode, SingleSlice
+from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.registry import converter
 
 
@@ -150,9 +150,9 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
     if is_of_run(node, 1):
         return _in_shape_of_run(node, "squeezed")
     if node.optional(1) is None and "axes" not in node.attrs:
+        if not are_numbers(shape):
+            return _squeezed_alone(node)
         axes = [axis for axis, d in enumerate(shape) if d == 1]
-        if any(isinstance(d, Any) for d in shape):
-            return _squeezed_alone(node, axes)
     else:
         axes = sorted({node.axis(a, len(shape)) for a in node.ints(1, "axes")})
         single = node.services.single_slices.get(node[0])
@@ -172,14 +172,40 @@ def _taken(node: OnnxNode, single: SingleSlice, axes: Sequence[int]) -> RelayExp
     return relay.squeeze(element, axis=axes) if axes else element
 
 
-def _squeezed_alone(node: OnnxNode, axes: Sequence[int]) -> RelayExpr:
-    """Without *axes*, which have the size 1; the run looks that no size that is not known yet is 1 too."""
+def _squeezed_alone(node: OnnxNode) -> RelayExpr:
+    """Without each dimension of size 1, of which the run looks at those that are not numbers.
+
+    What is taken for the node says whether sizes without a name are 1, one after another.
+    Raises BranchesDifferError for a size that nothing is known of yet.
+    """
     from byoc.relay.frontend.onnx.dims import matched
     from byoc.relay.frontend.onnx.run_time.axes import axes_shape
 
-    kept = [d for k, d in enumerate(node.shape(node[0])) if k not in axes]
-    shape = axes_shape(node, node[0], constant(list(axes), "int64"), "alone")
-    return matched(node, relay.reshape(node[0], shape, allowzero=True), kept)
+    shape, nameless = node.shape(node[0]), iter(node.taken)
+    ones: list[int] = []
+    for axis, size in enumerate(shape):
+        is_one: bool | None = size == 1
+        if isinstance(size, Any):
+            is_one = node.services.ones.get(size.name) if size.name else next(nameless, None)
+        if is_one is None:
+            raise _undecided(node, axis)
+        if is_one:
+            ones.append(axis)
+    form = axes_shape(node, node[0], constant(ones, "int64"), "alone")
+    squeezed = relay.reshape(node[0], form, allowzero=True)
+    return matched(node, squeezed, [d for k, d in enumerate(shape) if k not in ones])
+
+
+def _undecided(node: OnnxNode, axis: int) -> BranchesDifferError:
+    size = node.shape(node[0])[axis]
+    found = relay.take(relay.shape_of(node[0], "int64"), constant(axis, "int64"), axis=0)
+    what = f"whether axis {axis} of {node.type_of(node[0])} has the size 1 decides the rank of what follows"
+    return BranchesDifferError(
+        f"{node.place}: {what}; give the node its axes",
+        relay.equal(found, constant(1, "int64")),
+        size.name if isinstance(size, Any) else "",
+        assumed=False,
+    )
 
 
 def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:

@@ -6,13 +6,18 @@ taken, beside a zero for those that have fewer, and summed.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 
 from byoc import relay
+from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import plus, times, windowed
+from byoc.ir.types import Dim
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.converters.convolution import per_axis
-from byoc.relay.frontend.onnx.dims import reshaped
+from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
@@ -56,27 +61,40 @@ def _max_unpool(node: OnnxNode) -> RelayExpr:
     Indices are places in the flattened data from which it was pooled, whose size follows from the window; with an
     output_shape zeros stand behind that, as ONNX's reference has it.
     """
-    shape = node.static_dims(node[0], "MaxUnpool")
+    shape = node.shape(node[0])
     kernel = node.attrs.ints("kernel_shape")
     count = len(kernel)
     strides, pads = per_axis(node, "strides", count, 1), per_axis(node, "pads", 2 * count, 0)
     if len(shape) != count + 2:
         raise node.error(f"kernel_shape {kernel} does not fit {node.type_of(node[0])}")
-    sizes = [(shape[k + 2] - 1) * strides[k] - pads[k] - pads[k + count] + kernel[k] for k in range(count)]
+    more = [kernel[k] - strides[k] - pads[k] - pads[k + count] for k in range(count)]
+    sizes = [windowed(plus(times(shape[k + 2], strides[k]), more[k])) for k in range(count)]
     whole = [*shape[:2], *sizes]
-    if min(whole) < 1:
+    if min((d for d in whole if isinstance(d, int)), default=1) < 1:
         raise node.error(f"an output of the sizes {whole} has no elements")
-    places = relay.reshape(node[1], [-1])
-    places = relay.check_indices(places, [math.prod(whole)], [0], f"node {node.name} ({node.op_type})")
-    empty = relay.zeros([math.prod(whole)], node.dtype(node[0]))
-    result = relay.reshape(relay.scatter_elements(empty, places, relay.reshape(node[0], [-1]), 0, "update"), whole)
-    if node.optional(2) is None:
-        return result
-    if is_of_run(node, 2):
-        more = relay.subtract(relay.cast(node[2], "int64"), constant(whole, "int64"))
-        behind = relay.check_numbers(more, 0, f"{node.place}: output_shape less {whole}, the sizes that are made,")
-        return relay.nn.pad(result, relay.stack([relay.zeros_like(behind), behind], axis=1))
+    if are_numbers(tuple(whole)):
+        made: RelayExpr = constant(whole, "int64")
+        empty: RelayExpr = relay.zeros([math.prod(map(int, whole))], node.dtype(node[0]))
+    else:
+        found = relay.shape_of(node[0], "int64")
+        made = relay.add(relay.multiply(found, constant([1, 1, *strides], "int64")), constant([0, 0, *more], "int64"))
+        flat = functools.reduce(times, whole)
+        empty = matched(node, relay.zeros(relay.prod(made, axis=[0], keepdims=True), node.dtype(node[0])), [flat])
+    places = relay.check_indices_like(relay.reshape(node[1], [-1]), empty, [0], node.place)
+    scattered = relay.scatter_elements(empty, places, relay.reshape(node[0], [-1]), 0, "update")
+    result = matched(node, relay.reshape(scattered, made, allowzero=True), whole)
+    return result if node.optional(2) is None else _zeros_behind(node, result, made, whole)
+
+
+def _zeros_behind(node: OnnxNode, data: RelayExpr, made: RelayExpr, sizes: Sequence[Dim]) -> RelayExpr:
+    """*data*, of the *sizes* that the tensor *made* holds, with zeros behind it up to the output_shape of *node*."""
+    known = tuple(sizes)
+    if is_of_run(node, 2) or not are_numbers(known):
+        more = relay.subtract(relay.cast(node[2], "int64"), made)
+        behind = relay.check_numbers(more, 0, f"{node.place}: output_shape less the sizes without it")
+        padded = relay.nn.pad(data, relay.stack([relay.zeros_like(behind), behind], axis=1))
+        return matched(node, padded, node.services.dims(node[2]) or [None] * len(sizes))
     wanted = [int(v) for v in node.known(2, "output_shape")]
-    if len(wanted) != len(whole) or any(a < b for a, b in zip(wanted, whole, strict=True)):
-        raise node.error(f"output_shape {wanted} must not be smaller than {whole}")
-    return relay.nn.pad(result, [(0, a - b) for a, b in zip(wanted, whole, strict=True)])
+    if len(wanted) != len(known) or any(a < b for a, b in zip(wanted, known, strict=True)):
+        raise node.error(f"output_shape {wanted} must not be smaller than {list(known)}")
+    return relay.nn.pad(data, [(0, a - b) for a, b in zip(wanted, known, strict=True)])

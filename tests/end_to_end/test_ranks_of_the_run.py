@@ -1,0 +1,124 @@
+"""Values whose rank depends on the sizes of a run: both ranks are compiled, and the run decides.
+
+Held to ONNX Runtime in process and from the artefact in a process of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import byoc
+from byoc.errors import ImportModelError, UserError
+from fuzz.judge.onnx_runtime import session
+
+pytestmark = pytest.mark.needs_cc
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+
+RESHAPED = """g (float[N, 1, 4] x) => (float[] y) <int64[2] pairs = {-1, 2}> {
+    a = Squeeze (x)
+    b = Relu (a)
+    y = Reshape (b, pairs)
+}"""
+REDUCED = """g (float[N, S, 4] x) => (float[] y) {
+    a = Squeeze (x)
+    b = Exp (a)
+    y = ReduceSum <keepdims: int = 0> (b)
+}"""
+# one size is decided once, for all that drop it
+TWICE = """g (float[N, S, 1] x) => (float[] y) {
+    a = Squeeze (x)
+    b = Sub (x, x)
+    c = Squeeze (b)
+    d = Add (a, c)
+    y = ReduceMax <keepdims: int = 0> (d)
+}"""
+# a size that has no name
+PLACES = """g (float[N] x) => (float[] y) <int64[1] rest = {-1}> {
+    found = NonZero (x)
+    columns = Transpose <perm: ints = [1, 0]> (found)
+    places = Squeeze (columns)
+    flat = Reshape (places, rest)
+    taken = Gather (x, flat)
+    y = Exp (taken)
+}"""
+# the axis behind the decision is another one for either rank
+LAST_OF_FIRST = """g (float[N, S, 4] x) => (float[] first, float[] y) <int64[1] rest = {-1}> {
+    first = Neg (x)
+    a = Squeeze (x)
+    b = ReduceMean <axes: ints = [0], keepdims: int = 0> (a)
+    y = Reshape (b, rest)
+}"""
+LOOPED = """g (float[N, 1, 4] x, int64 n) => (float[] y) <bool going = {1}> {
+    y = Loop (n, going, x) <body = b (int64 i, bool c, float[N, 1, 4] v) => (bool d, float[N, 1, 4] w) {
+        d = Identity (c)
+        a = Squeeze (v)
+        s = ReduceSum <keepdims: int = 0> (a)
+        w = Add (v, s)
+    }>
+}"""
+DECIDED = """g (float[N, S] x) => (float[] y) <int64 one = {1}, int64 axis = {1}, int64[1] first = {1}> {
+    shape = Shape (x)
+    size = Gather (shape, axis)
+    is_one = Equal (size, one)
+    a = If (is_one) <
+        then_branch = t () => (float[N] u) { u = Squeeze (x, first) },
+        else_branch = e () => (float[N, S] v) { v = Mul (x, x) }
+    >
+    b = Exp (a)
+    y = ReduceSum <keepdims: int = 0> (b)
+}"""
+
+
+def parsed(text):
+    return onnx.parser.parse_model(HEAD + text)
+
+
+def data(*shape, **more):
+    return {"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32"), **more}
+
+
+@pytest.mark.parametrize(
+    "text, feeds",
+    [
+        (RESHAPED, [data(n, 1, 4) for n in (1, 3, 0, 2)]),
+        (REDUCED, [data(n, s, 4) for n, s in ((1, 1), (3, 1), (1, 6), (2, 5))]),
+        (TWICE, [data(n, s, 1) for n, s in ((1, 1), (3, 1), (1, 6), (2, 5))]),
+        (PLACES, [data(n) for n in (1, 3, 2)]),
+        (LAST_OF_FIRST, [data(n, s, 4) for n, s in ((1, 1), (3, 1), (1, 6), (2, 5))]),
+        (LOOPED, [data(n, 1, 4, n=np.array(k)) for n in (1, 3) for k in (0, 1, 3)]),
+        (DECIDED, [data(n, s) for n in (1, 3) for s in (1, 2)]),
+    ],
+    ids=["reshaped", "reduced", "twice", "places", "last of first", "looped", "decided"],
+)
+def test_the_run_decides_between_ranks(text, feeds, tmp_path, artifact_runner):
+    model = parsed(text)
+    library = byoc.compile(model)
+    path = library.save(tmp_path / "model.byoc")
+    wanted = [session(model).run(None, each) for each in feeds]
+    for found in ([library.run(each) for each in feeds], artifact_runner.run(path, feeds)):
+        for one, want in zip(found, wanted, strict=True):
+            for got, right in zip(one, want, strict=True):
+                np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_an_output_of_either_rank_has_that_of_sizes_that_are_not_1():
+    """No type holds both, so a size of 1 is refused by the run that has it, in a sentence."""
+    library = byoc.compile(parsed("g (float[N, 1, 4] x) => (float[] y) { y = Squeeze (x) }"))
+    assert library.run(data(3, 1, 4))[0].shape == (3, 4)
+    with pytest.raises(UserError, match=r"\(Squeeze\): axis 0 has the size 1 in this run"):
+        library.run(data(1, 1, 4))
+
+
+def test_decisions_that_double_each_other_are_tried_so_often_and_no_more():
+    """Seven sizes, each of which may be 1 and none of which makes outputs of one rank."""
+    sizes = ", ".join(f"S{k}" for k in range(7))
+    library = byoc.compile(parsed(f"g (float[{sizes}] x) => (float[] y) {{ y = Squeeze (x) }}"))
+    assert library.run(data(*[2] * 7))[0].shape == (2,) * 7
+
+
+def test_a_decision_between_dtypes_is_refused_at_once():
+    text = DECIDED.replace("v = Mul (x, x)", "v = Cast <to: int = 7> (x)").replace("(float[N, S] v)", "(int64[N, S] v)")
+    with pytest.raises(ImportModelError, match="one type is needed, of one rank and one dtype"):
+        byoc.compile(parsed(text.replace("b = Exp (a)\n    y = ReduceSum <keepdims: int = 0> (b)", "y = Neg (a)")))
