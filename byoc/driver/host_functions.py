@@ -36,8 +36,8 @@ class HostFunctions:
 
     ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function. Where they
     are *returning*, their results are new arrays, so that generated code needs inputs that determine the sizes of
-    these; a graph knows all sizes. ``batch`` is the size, or number, of whose items that function computes one after
-    the other.
+    these; a graph knows all sizes. ``batch`` is the first dimension of a batch that the whole graph's function computes
+    item by item, a size's name or a number; empty where it does not.
     """
 
     prefix: str

@@ -154,7 +154,7 @@ def compile_functions(
 
 
 def _may_have_a_batch(graph: Graph) -> bool:
-    """Whether an input of *graph* holds anything but one, or a number of, items."""
+    """Whether an input of *graph* has a first dimension other than 1: without one nothing more is imported."""
     shapes = [graph.specs[node.outputs[0]].shape for node in graph.inputs]
     return any(shape and shape[0] != 1 for shape in shapes)
 

@@ -16,12 +16,13 @@ from byoc.codegen.c.language.dialect import HOSTED
 from byoc.codegen.c.language.spellings import RESERVED, TYPES, C
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.c.toolchain.sanitizers import GUARD, GUARD_BUFFER
-from byoc.codegen.c.whole.emit import dimension_text, emit_whole_program
+from byoc.codegen.c.whole.emit import emit_whole_program
 from byoc.codegen.c.whole.natives import LOOPS, NATIVES
 from byoc.codegen.c.whole.program import plan_whole_program
 from byoc.codegen.c.whole.support import POOL, PREAMBLE
 from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole.workspace import WorkspacePlan, plan_workspace
+from byoc.codegen.kernel.batch_items import holds_batch
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
@@ -206,13 +207,14 @@ def _calls(writer: Writer, program: Program, calls: Sequence[GroupCall], names: 
 def _item_loop(writer: Writer, program: Program, calls: Sequence[GroupCall], names: Names) -> None:
     """The *calls* for one item of the batch after the other: the arguments that hold a batch move on."""
     item, used = names.fresh("item"), {t for c in calls for t in (*c.sources, *c.stages)}
-    signature, batch = program.signature, dimension_text(program.batch)
-    count = names(program.batch, batch) if isinstance(program.batch, Size) else batch
+    signature, batch = program.signature, program.batch
+    assert batch is not None
+    count = names(batch, batch.name) if isinstance(batch, Size) else str(batch)
     pairs = [*zip(program.inputs, signature.inputs, strict=True), *zip(program.outputs, signature.outputs, strict=True)]
     with writer.block(f"for (int64_t {item} = 0; {item} < {count}; ++{item}) {{"):
         writer.line(f"if ({item} > 0 && team_wait(team)) return run_status(team);")
         _calls(writer, program, calls, names)
-        moving = [t for t, spec in pairs if t in used and spec.shape and str(spec.shape[0]) == batch]
+        moving = [t for t, spec in pairs if t in used and holds_batch(spec.shape, batch)]
         for tensor in dict.fromkeys(moving):
             writer.line(f"{names(tensor, tensor.name)} += {estimated_size(tensor.shape)};")
 

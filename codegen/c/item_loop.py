@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c.whole.program import operations_of
-from byoc.codegen.kernel.batch_items import item_program
+from byoc.codegen.kernel.batch_items import holds_batch, item_program
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.tune.run_threads import run_threads
 from byoc.ir.types import dtype_bytes
-from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.graph.graph import RESHAPE, Graph
 from byoc.te import Dimension, Size, Tensor
 from byoc.te.expr import Reduce
@@ -57,16 +56,12 @@ def batch_of(graph: Graph) -> Dimension | None:
     return numbers[0] if len(first) == len(numbers) == 1 else None
 
 
-def _holds(spec: TensorSpec, size: Dimension) -> bool:
-    return bool(spec.shape) and spec.shape[0] == (size.name if isinstance(size, Size) else size)
-
-
 def _fits(graph: Graph, size: Dimension) -> bool:
     """Whether a value of *graph* holds a free batch as its first dimension alone, or not at all, through views too."""
     if isinstance(size, Size) and any(size.name in spec.shape[1:] for spec in graph.specs.values()):
         return False
-    views = [n for n in graph.calls if n.function == RESHAPE]
-    return all(_holds(graph.specs[n.inputs[0]], size) == _holds(graph.specs[n.outputs[0]], size) for n in views)
+    views = [(n.inputs[0], n.outputs[0]) for n in graph.calls if n.function == RESHAPE]
+    return all(len({holds_batch(graph.specs[e].shape, size) for e in view}) == 1 for view in views)
 
 
 def _agree(graph: Graph, items: Mapping[str, Program], size: Dimension) -> bool:
@@ -74,7 +69,7 @@ def _agree(graph: Graph, items: Mapping[str, Program], size: Dimension) -> bool:
     for node in graph.calls:
         if node.function != RESHAPE:
             of_items = items[node.function].batch is not None
-            if any(_holds(graph.specs[e], size) != of_items for e in node.outputs):
+            if any(holds_batch(graph.specs[e].shape, size) != of_items for e in node.outputs):
                 return False
     return True
 
@@ -84,7 +79,7 @@ def _pays(graph: Graph, items: Mapping[str, Program]) -> bool:
     steps = [items[n.function] for n in graph.calls if n.function != RESHAPE and items[n.function].batch is not None]
     stages = [s for p in steps for g in p.parts for s in g.stages]
     operations = sum(map(operations_of, stages))
-    largest = max((sum(map(_bytes, (*p.inputs, *p.outputs))) for p in steps), default=0)
+    largest = max((sum(map(_bytes, (*_item_inputs(p), *p.outputs))) for p in steps), default=0)
     handed_on = sum(2 * _bytes(t) for p in steps for t in (*p.outputs, *p.temporaries))
     few = sum(_weights_of_few_rows(p) for p in steps)
     return (
@@ -94,19 +89,25 @@ def _pays(graph: Graph, items: Mapping[str, Program]) -> bool:
     )
 
 
+def _item_inputs(program: Program) -> list[Tensor]:
+    """The inputs of *program* that hold an item; the others are the same for all items."""
+    pairs = zip(program.inputs, program.signature.inputs, strict=True)
+    return [t for t, spec in pairs if program.batch is not None and holds_batch(spec.shape, program.batch)]
+
+
 def _bytes(tensor: Tensor) -> int:
     return estimated_size(tensor.shape) * dtype_bytes(tensor.dtype)
 
 
 def _weights_of_few_rows(program: Program) -> int:
-    """The bytes of the constants that sums of *program* read for at most FEW_ROWS of their results each."""
-    constants = {t for t, _ in program.constants}
+    """The bytes of what all items share, constants or inputs, that sums read for at most FEW_ROWS results each."""
+    shared = {*program.inputs, *(t for t, _ in program.constants)}.difference(_item_inputs(program))
     found = 0
     for stage in (s for g in program.parts for s in g.stages if s.body is not None):
         sums = [n for n in unique_nodes(stage.element) if isinstance(n, Reduce)]
         points = [estimated_size([a.extent for a in n.axes]) for n in sums]
         reads = estimated_size(stage.shape) * max(points, default=1)
         for tensor in loaded_tensors(stage.element):
-            if points and tensor in constants and reads <= FEW_ROWS * estimated_size(tensor.shape):
+            if points and tensor in shared and reads <= FEW_ROWS * estimated_size(tensor.shape):
                 found += _bytes(tensor)
     return found

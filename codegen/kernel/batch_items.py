@@ -14,12 +14,17 @@ from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor, const, recurrence
 from byoc.te.expr import INDEX
 from byoc.te.tensor import Load
-from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
+from byoc.te.walk import loaded_tensors, map_expr, mentions, unique_nodes
 
 
-def holds_batch(shape: Sequence[Dimension], size: Dimension) -> bool:
-    """Whether *size*, a number or a Size, is the first dimension of *shape*: the items lie one behind the other."""
-    return bool(shape) and shape[0] == size
+def holds_batch(shape: Sequence[Dimension | str | None], size: Dimension) -> bool:
+    """Whether *size*, a number or a Size, is the first dimension of *shape*: the items lie one behind the other.
+
+    A signature's shape has the names of sizes.
+    """
+    if not shape:
+        return False
+    return shape[0] == (size.name if isinstance(size, Size) and isinstance(shape[0], str) else size)
 
 
 def item_program(program: Program, size: Dimension) -> Program | None:
@@ -69,7 +74,7 @@ def _is_of_items(stage: Tensor, moving: Container[Tensor]) -> bool:
         return e.of(e.tensor, [const(0, INDEX), *(map_expr(i, place) for i in e.indices[1:])])
 
     rest = simplify(map_expr(stage.element, place))
-    return all(index is axis for index in own) and not any(n is axis for n in unique_nodes(rest))
+    return all(index is axis for index in own) and (axis is None or not mentions(rest, axis))
 
 
 class _ItemRewriter:

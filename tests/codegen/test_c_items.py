@@ -7,17 +7,20 @@ import sys
 
 import numpy as np
 import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import byoc
 from byoc import relay
+from byoc.codegen.c import item_loop
 from byoc.codegen.kernel.batch_items import item_program
 from byoc.codegen.kernel.lower import lower_function
 from byoc.codegen.kernel.program import Group, Program
 from byoc.ir.types import Any, TensorType
 from byoc.relay.analysis.module_types import infer_function
+from byoc.runtime.core.errors import IndexOutsideError
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.te import Size, compute, placeholder
 
@@ -225,3 +228,115 @@ def test_small_items_and_products_of_few_rows_run_on_whole_batches():
     assert "item_by_item" not in library.report
     given = np.random.default_rng(0).standard_normal((5, 512)).astype("float32")
     assert np.array_equal(np.asarray(library(given)), given)
+
+
+OF_THREE = {
+    "a weight of three rows": (lambda x: relay.add(x, relay.const(np.ones((3, 4), "float32"))), (3, 4)),
+    "a scale of three channels": (lambda x, s: relay.multiply(x, s), (3, 4, 3), (3,)),
+    "its transpose": (lambda x: relay.add(x, relay.transpose(x, (1, 0))), (3, 3)),
+    "weights of three rows": (lambda x, w: relay.nn.dense(x, w), (3, 4), (3, 4)),
+    "a shape in which items lie in others": (
+        lambda x: relay.reshape(relay.nn.softmax(relay.reshape(x, (4, 3)), axis=1), (3, 4)),
+        (3, 4),
+    ),
+    "an item before": (lambda x: relay.nn.pad(x, ((1, -1), (0, 0))), (3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", OF_THREE)
+def test_what_has_as_many_rows_as_the_batch_is_not_taken_for_its_items(name):
+    make, *shapes = OF_THREE[name]
+    assert item_program(program(make, *shapes), 3) is None
+
+
+@pytest.fixture
+def any_size(monkeypatch):
+    """Items of any size are computed one by one, where they can be."""
+    for name, value in (("LEAST_BYTES", 0), ("LEAST_OPERATIONS", 0), ("WEIGHTS_SHARE", float("inf"))):
+        monkeypatch.setattr(item_loop, name, value)
+
+
+def parsed(inputs, body, outputs):
+    text = f'<ir_version: 8, opset_import: ["": 18]> g ({inputs}) => ({outputs}) {{ {body} }}'
+    return onnx.parser.parse_model(text)
+
+
+SMALL = {
+    "shared values, outputs twice, inputs as outputs": (
+        "float[N,4] x, float[5,4] w",
+        "e = Exp(w) t = Transpose<perm=[1,0]>(e) m = MatMul(x, t) y = Softmax<axis=1>(m) "
+        "a = Identity(w) b = Identity(y) c = Identity(x) d = Identity(t)",
+        "float[N,5] y, float[5,4] a, float[N,5] b, float[N,4] c, float[4,5] d",
+    ),
+    "the size as a number": (
+        "float[N,4] x, float[N,1] z",
+        "s = Shape<start=0, end=1>(x) f = Cast<to=1>(s) e = Exp(x) q = Div(e, f) y = Softmax<axis=1>(q) v = Mul(y, z)",
+        "float[N,4] q, float[N,4] v",
+    ),
+    "places in the batch and back": (
+        "float[N,3,4] x, float[N,1,1] z",
+        "t = Transpose<perm=[1,0,2]>(x) r = Softmax<axis=2>(t) u = Transpose<perm=[1,0,2]>(r) y = Mul(u, z)",
+        "float[N,3,4] y",
+    ),
+}
+
+
+@pytest.mark.parametrize("batch", ["N", "3"])
+@pytest.mark.parametrize("name", SMALL)
+def test_small_items_have_the_numbers_of_onnx_runtime(name, batch, any_size):
+    inputs, body, outputs = (text.replace("[N", f"[{batch}") for text in SMALL[name])
+    model = parsed(inputs, body, outputs)
+    library = byoc.compile(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    rng = np.random.default_rng(5)
+    for count in (3,) if batch == "3" else (4, 1, 3):
+        shapes = {i.name: [count if d == "N" else d for d in i.shape] for i in session.get_inputs()}
+        given = {name: rng.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+        for threads in (1, 3):
+            library.threads = threads
+            for found, want in zip(results_of(library, given), session.run(None, given), strict=True):
+                assert found.shape == want.shape
+                np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6)
+
+
+def results_of(library, given):
+    results = library(*given.values())
+    return arrays_of(results if isinstance(results, list) else [results])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_index_outside_is_refused_in_any_item(threads, any_size):
+    table = numpy_helper.from_array(TABLE, "table")
+    model = parsed("int64[N,2] i", "y = Gather<axis=0>(table, i)", "float[N,2,3] y")
+    model.graph.initializer.append(table)
+    model.graph.node[0].name = "Rows"
+    library = byoc.compile(model)
+    assert library.report["item_by_item"] == "N"
+    library.threads = threads
+    for item in range(3):
+        indices = np.zeros((3, 2), "int64")
+        indices[item, 1] = 9
+        with pytest.raises(IndexOutsideError, match="node Rows .* index 9 is outside a dimension of 9"):
+            library(indices)
+        executor = library.graph_executor()
+        executor.set_input("i", indices)
+        with pytest.raises(IndexOutsideError, match="node Rows "):
+            executor.run()
+    assert np.array_equal(np.asarray(library(indices * 0)), np.ones((3, 2, 3), "float32"))
+
+
+def test_weights_that_are_inputs_are_weights_too(any_size, monkeypatch):
+    monkeypatch.setattr(item_loop, "WEIGHTS_SHARE", 0.25)
+    rows = parsed("float[N,64] x, float[64,64] w", "y = MatMul(x, w)", "float[N,64] y")
+    assert "item_by_item" not in byoc.compile(rows).report
+    images = parsed("float[N,2,16,16] x, float[2,2,3,3] w", "y = Conv(x, w)", "float[N,2,14,14] y")
+    assert byoc.compile(images).report["item_by_item"] == "N"
+
+
+def test_weights_that_are_inputs_make_no_item_large(any_size, monkeypatch):
+    model = parsed("float[N,20,64] x, float[64,64] w", "y = MatMul(x, w)", "float[N,20,64] y")
+    of_an_item = 2 * 20 * 64 * 4
+    monkeypatch.setattr(item_loop, "LEAST_BYTES", of_an_item)
+    assert byoc.compile(model).report["item_by_item"] == "N"
+    monkeypatch.setattr(item_loop, "LEAST_BYTES", of_an_item + 1)
+    assert "item_by_item" not in byoc.compile(model).report

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.whole.unit import GroupCall
+from byoc.codegen.kernel.batch_items import holds_batch
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.program import Program
 from byoc.errors import InternalError
@@ -272,7 +273,7 @@ class _Planning:
 
     def _buffer(self, spec: TensorSpec, name: str, kind: str, position: int) -> ProgramBuffer:
         shape = tuple(d if isinstance(d, int) else Size(str(d)) for d in spec.shape)
-        of_item = self.plan.batch is not None and shape[:1] == (self.plan.batch,)
+        of_item = self.plan.batch is not None and holds_batch(shape, self.plan.batch)
         return ProgramBuffer(name, spec.dtype, (1, *shape[1:]) if of_item else shape, kind, position, of_item)
 
 
