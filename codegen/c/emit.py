@@ -22,10 +22,9 @@ from byoc.codegen.c.whole.program import plan_whole_program
 from byoc.codegen.c.whole.support import POOL, PREAMBLE
 from byoc.codegen.c.whole.unit import GroupCall, Unit, Units, definitions
 from byoc.codegen.c.whole.workspace import WorkspacePlan, plan_workspace
-from byoc.codegen.kernel.batch_items import holds_batch
 from byoc.codegen.kernel.expr_text import ExprWriter
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.program import Program, holds_batch
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.kernel.writer import Names, Writer
 from byoc.errors import CompileError

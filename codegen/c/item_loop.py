@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from byoc.codegen.c.whole.program import operations_of
-from byoc.codegen.kernel.batch_items import holds_batch, item_program
+from byoc.codegen.kernel.batch_items import item_program
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.program import Program, holds_batch
 from byoc.codegen.tune.run_threads import run_threads
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.graph.graph import RESHAPE, Graph
@@ -80,7 +80,7 @@ def _pays(graph: Graph, items: Mapping[str, Program]) -> bool:
     stages = [s for p in steps for g in p.parts for s in g.stages]
     operations = sum(map(operations_of, stages))
     largest = max((sum(map(_bytes, (*_item_inputs(p), *p.outputs))) for p in steps), default=0)
-    handed_on = sum(2 * _bytes(t) for p in steps for t in (*p.outputs, *p.temporaries))
+    handed_on = sum(2 * _bytes(t) for p in steps for t in (*p.outputs, *p.temporaries))  # written, and read again
     few = sum(_weights_of_few_rows(p) for p in steps)
     return (
         largest >= LEAST_BYTES

@@ -7,24 +7,14 @@ item, and nothing else in it asks which item that is. What stands beside the bat
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
-from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.program import Program, holds_batch
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.te import Dimension, Index, PrimExpr, Size, Tensor, const, recurrence
 from byoc.te.expr import INDEX
 from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, mentions, unique_nodes
-
-
-def holds_batch(shape: Sequence[Dimension | str | None], size: Dimension) -> bool:
-    """Whether *size*, a number or a Size, is the first dimension of *shape*: the items lie one behind the other.
-
-    A signature's shape has the names of sizes.
-    """
-    if not shape:
-        return False
-    return shape[0] == (size.name if isinstance(size, Size) and isinstance(shape[0], str) else size)
 
 
 def item_program(program: Program, size: Dimension) -> Program | None:

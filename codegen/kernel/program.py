@@ -107,6 +107,16 @@ class Program:
         return tuple(s for g in self.parts for s in g.stored if s not in self.outputs)
 
 
+def holds_batch(shape: Sequence[Dimension | str | None], size: Dimension) -> bool:
+    """Whether *size*, a number or a Size, is the first dimension of *shape*: the items lie one behind the other.
+
+    A signature's shape has the names of sizes.
+    """
+    if not shape:
+        return False
+    return shape[0] == (size.name if isinstance(size, Size) and isinstance(shape[0], str) else size)
+
+
 def group_of_stages(program: Program, stages: Sequence[Tensor], last: Tensor) -> Group:
     """The group that fills *last*, with the ONNX nodes and the operators of all groups of *stages*."""
     groups = [g for g in program.groups if any(s in stages for s in g.stages)]

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from byoc.codegen.c.whole.unit import GroupCall
-from byoc.codegen.kernel.batch_items import holds_batch
 from byoc.codegen.kernel.inline import estimated_size
-from byoc.codegen.kernel.program import Program
+from byoc.codegen.kernel.program import Program, holds_batch
 from byoc.errors import InternalError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.signature import TensorSpec
