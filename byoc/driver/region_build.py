@@ -41,8 +41,8 @@ from byoc.runtime.core.time_limit import TimeLimitError, bounded
 from byoc.runtime.modules.module import OWN, Module, module_class
 
 if TYPE_CHECKING:
-    from byoc.driver.compiler.later_tuning import RegionSources
     from byoc.driver.half_regions import HalfRegions
+    from byoc.driver.later_tuning import RegionSources
     from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from byoc.driver.losses import Loss
 
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
-    from byoc.driver.compiler.later_tuning import RegionSources
     from byoc.driver.compiler.target_quantization import TargetQuantization
     from byoc.driver.half_regions import GivenHalves, HalfCalibration
+    from byoc.driver.later_tuning import RegionSources
     from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
@@ -168,7 +168,7 @@ def _compile_model(asked: CompileRequest) -> Library:
 
 
 def _sources() -> RegionSources:
-    from byoc.driver.compiler.later_tuning import RegionSources
+    from byoc.driver.later_tuning import RegionSources
 
     return RegionSources()
 

@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from byoc.codegen.tune import NO_TUNING
+from byoc.codegen.tune import NO_TUNING, TUNE
 from byoc.codegen.tune.level import level_named
 from byoc.codegen.tune.tuner import Tuner, own_database
 from byoc.contract.backend import Backend
-from byoc.driver.compiler.tuners import TUNE
 from byoc.driver.region_report import region_memory
 from byoc.errors import UserError
 from byoc.ir.passes.carried import carried
