@@ -19,7 +19,7 @@ from byoc.contract.backend import Backend
 from byoc.driver.region_report import region_memory
 from byoc.errors import UserError
 from byoc.ir.passes.carried import carried
-from byoc.runtime.executors.background_tuning import TunableModule
+from byoc.runtime.executors.background_tuning import TunableModule, TunedInTheBackground
 from byoc.runtime.executors.preparation import roots_below
 from byoc.runtime.modules.module import Module
 
@@ -46,10 +46,12 @@ class RegionSources:
         roots = (library.module, *roots_below(library.module))
         own = {id(module) for root in roots for module in root.walk()}
         found = [(module, again) for module, again in self._found if id(module) in own]
-        library.tuning_source = functools.partial(_tuning, library, found)
+        library.tuning_source = functools.partial(_tuning, found)
 
 
-def _tuning(library: Library, found: Sequence[tuple[Module, Again]], level: str, seconds: float | None) -> RegionTuning:
+def _tuning(
+    found: Sequence[tuple[Module, Again]], library: TunedInTheBackground, level: str, seconds: float | None
+) -> RegionTuning:
     """The tuning of the modules *found* in *library* at *level*. Raises UserError for a level that tunes nothing."""
     asked = level_named(level)
     if asked.name == NO_TUNING:
@@ -63,7 +65,7 @@ def _tuning(library: Library, found: Sequence[tuple[Module, Again]], level: str,
 class RegionTuning:
     """The modules *found* in *library*, tuned by *tuner*: what ran out of time before is tried as well."""
 
-    library: Library
+    library: TunedInTheBackground
     found: Sequence[tuple[Module, Again]]
     tuner: Tuner
 

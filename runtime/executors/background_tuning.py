@@ -45,9 +45,6 @@ class TuningWork(Protocol):
         """What the report of the library has of it, the symbols *exchanged* having other kernels now."""
 
 
-TuningSource = Callable[[str, float | None], TuningWork]  # of a level, and seconds
-
-
 class TunedInTheBackground(Protocol):
     """What is asked of a library here."""
 
@@ -68,6 +65,9 @@ class TunedInTheBackground(Protocol):
         """What makes the work of tuning it."""
 
 
+TuningSource = Callable[[TunedInTheBackground, str, float | None], TuningWork]  # of a library, a level, seconds
+
+
 class _Stopped(Exception):
     """Raised in the thread that tunes, to leave what it is doing."""
 
@@ -79,22 +79,14 @@ class BackgroundTuning:
     """
 
     def __init__(self, library: TunedInTheBackground, work: TuningWork, on_host: bool):
-        self._library, self._work = library, work
         work.reports_to(self._says)
         self._is_stopping, self._was_stopped = threading.Event(), False
         self._progress = "beginning"
         self._exchanged: list[str] = []
         self._errors: list[Exception] = []
-        roots = (library.module, *roots_below(library.module))
-        self._roots = {id(m): root for root in roots for m in root.walk() if m is not root}
-        self._guards: dict[int, list[RegionGuard]] = {}  # of regions that the host computes, by their module's id
-        if on_host:
-            device_guards(library.module)  # raises where the host cannot
-            for module in (job.module for job in work.modules):
-                root = self._roots[id(module)]
-                self._guards[id(module)] = [root.guard(symbol) for symbol in module.symbols]
-        self._thread = threading.Thread(target=self._run, name="byoc-tune", daemon=True)
         self._begun = threading.Event()
+        run = _Run(library, work, on_host)  # which nobody holds but the thread: the library holds this handle
+        self._thread = threading.Thread(target=self._run, args=(run,), name="byoc-tune", daemon=True)
         self._thread.start()
         self._begun.wait()  # calls from now on are the host's, where it was asked for
 
@@ -145,45 +137,70 @@ class BackgroundTuning:
             self._was_stopped = True
             raise _Stopped
 
-    def _run(self) -> None:
-        with self._on_host():
+    def _run(self, run: _Run) -> None:
+        with run.on_host():
             self._begun.set()
-            for k, job in enumerate(self._work.modules):
+            for k, job in enumerate(run.work.modules):
                 try:
-                    self._says(f"tuning module {k + 1} of {len(self._work.modules)}")
-                    self._exchange(job.module, job.tuned())
+                    self._says(f"tuning module {k + 1} of {len(run.work.modules)}")
+                    switch = run.prepared(job.module, job.tuned())
+                    self._says("exchanging kernels")
+                    switch()
+                    self._exchanged += job.module.symbols
                 except Exception as error:  # whatever a backend raises, or a device
                     if self._was_stopped:
                         break
                     self._errors.append(error)
-                self._end_preparing(job.module)
+                run.end_preparing(job.module)
         try:
-            with self._library.unchanged:
-                self._library.report.update(self._work.entries(self._exchanged))
+            run.report(self._exchanged)
         except Exception as error:
             self._errors.append(error)
         self._progress = "stopped" if self._was_stopped else "done"
 
-    def _exchange(self, module: Module, tuned: Module) -> None:
+
+class _Run:
+    """What a thread needs of *library* to tune it by *work*."""
+
+    def __init__(self, library: TunedInTheBackground, work: TuningWork, on_host: bool):
+        self.library, self.work = library, work
+        roots = (library.module, *roots_below(library.module))
+        self._roots = {id(m): root for root in roots for m in root.walk() if m is not root}
+        self._guards: dict[int, list[RegionGuard]] = {}  # of regions that the host computes, by their module's id
+        if on_host:
+            device_guards(library.module)  # raises where the host cannot
+            for module in (job.module for job in work.modules):
+                root = self._roots[id(module)]
+                self._guards[id(module)] = [root.guard(symbol) for symbol in module.symbols]
+
+    def prepared(self, module: Module, tuned: Module) -> Callable[[], None]:
+        """What has *module* compute as *tuned* does, all that takes time being done."""
         switch = self._roots[id(module)].exchange_kernels(module, tuned)
-        self._says("exchanging kernels")
-        with self._library.unchanged:
-            switch()
-        self._exchanged += module.symbols
+
+        def switched() -> None:
+            with self.library.unchanged:
+                switch()
+
+        return switched
+
+    def report(self, exchanged: Sequence[str]) -> None:
+        """Have the report of the library say what was done."""
+        with self.library.unchanged:
+            self.library.report.update(self.work.entries(exchanged))
 
     @contextlib.contextmanager
-    def _on_host(self) -> Iterator[None]:
+    def on_host(self) -> Iterator[None]:
         """Have the host compute the regions that are tuned, where it was asked for."""
         for guard in (g for guards in self._guards.values() for g in guards):
             guard.begin_preparing(threading.get_ident())
         try:
             yield
         finally:
-            self._begun.set()
-            for job in self._work.modules:
-                self._end_preparing(job.module)
+            for job in self.work.modules:
+                self.end_preparing(job.module)
 
-    def _end_preparing(self, module: Module) -> None:
+    def end_preparing(self, module: Module) -> None:
+        """Have calls of the functions of *module* be the device's again."""
         for guard in self._guards.get(id(module), ()):
             guard.end_preparing()
 
@@ -210,7 +227,7 @@ def begin(
         )
     if seconds is not None and not seconds > 0:
         raise UserError(f"tune_in_background: seconds are a number above 0, got {seconds!r}")
-    work = library.tuning_source(level, seconds)
+    work = library.tuning_source(library, level, seconds)
     if not work.modules:
         raise UserError("no backend of this model's regions tunes: there is nothing to tune in the background")
     return BackgroundTuning(library, work, on_host)

@@ -1,10 +1,12 @@
 """A device that is tuned in the background: answers are right before, while kernels are exchanged, and after."""
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -152,7 +154,7 @@ def other_kernels(monkeypatch):
 
     def use(library, *options):
         made = [device_module(byoc.compile(MODEL, ["opencl"], backend_options=o)) for o in options]
-        library.tuning_source = lambda level, seconds: Work(library, made)
+        library.tuning_source = lambda library, level, seconds: Work(library, made)
         return gate
 
     yield use
@@ -321,6 +323,28 @@ def test_a_process_that_ends_while_it_tunes_ends_without_a_word(tmp_path):
         env={**os.environ, "BYOC_CACHE_DIR": str(tmp_path / "cache")},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+def test_a_library_that_was_tuned_is_gone_when_nobody_holds_it(other_kernels, expected):
+    def tuned():
+        library = byoc.compile(MODEL, ["opencl"], tune_later=True)
+        kept = library.tuning_source  # how modules are made again, not the library
+        other_kernels(library, GPU).set()
+        tuning = library.tune_in_background()
+        assert tuning.wait(120)
+        close(library(X), expected)
+        library.tuning_source = kept
+        return library, tuning
+
+    library, tuning = tuned()
+    gc.collect()  # what compiling left behind
+    gc.disable()
+    try:
+        held = weakref.ref(library)
+        del library
+        assert held() is None and tuning.is_done and tuning.exchanged
+    finally:
+        gc.enable()
 
 
 def test_what_cannot_be_tuned_in_the_background_is_one_sentence(tmp_path, monkeypatch):
