@@ -102,6 +102,8 @@ def execute(plan, accesses, placement, sizes, kept=()):
             for buffer in reads:
                 device.look(buffer)
             device.fill(target)
+            for buffer in reads:  # work-items read while others write
+                device.look(buffer)
         for buffer in (*ends, *device.elsewhere):
             if buffer in device.stamps:
                 device.look(buffer)
@@ -217,8 +219,8 @@ def touched(plan):
     accesses, filled = [], set(range(plan.first_output))
     for launch in plan.launches:
         new = [b for b in launch.buffers if b not in filled]
-        for k, target in enumerate(new or [next(b for b in reversed(launch.buffers) if b >= plan.first_output)]):
-            accesses.append((tuple(b for b in launch.buffers if b in filled) if not k else (), target))
+        for target in new or [next(b for b in reversed(launch.buffers) if b >= plan.first_output)]:
+            accesses.append((tuple(b for b in launch.buffers if b in filled), target))
             filled.add(target)
     return accesses
 
