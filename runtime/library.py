@@ -6,8 +6,6 @@ with an executor of its own.
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,18 +16,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
+from byoc.runtime.content import INITIALIZATION, library_content, plan_of
 from byoc.runtime.core.entry_points import version
-from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError, UnavailableError
+from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError
+from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.signature import TensorSpec, listed
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.files.weights import write_weights
 from byoc.runtime.graph.executor_base import Executor, check_names, check_threads
 from byoc.runtime.graph.graph import Graph, forms_of, given_back, vectors
 from byoc.runtime.modules.metadata import MetadataModule
-from byoc.runtime.modules.module import Module, packages_of, saved_members
+from byoc.runtime.modules.module import Module
 
 if TYPE_CHECKING:
     from byoc.runtime.devices.peak import Peak
+    from byoc.runtime.executors.background_tuning import BackgroundTuning, TuningSource
     from byoc.runtime.executors.bound_library import BoundLibrary
     from byoc.runtime.executors.call_stream import CallStream
     from byoc.runtime.executors.graph_executor import GraphExecutor
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from byoc.runtime.profile.run_profile import RunProfile
     from byoc.runtime.region.record import Fallback
     from byoc.runtime.region.variants import ChosenVariants
-
-INITIALIZATION = "initialization"  # in the report: of this process, and so not saved
-GRAPH_MEMBER, WEIGHTS_MEMBER, REPORT_MEMBER = "graph.json", "weights.safetensors", "report.json"
 
 Result = TypeVar("Result")
 
@@ -78,6 +75,9 @@ class Library:
         self._idle: deque[Executor] = deque()
         self._streams: deque[CallStream | None] = deque()  # that nobody uses
         self.edited: str | None = None  # why this library, read from a file, is not run
+        self.unchanged = new_rlock()  # held while modules and report are to stay as they are
+        self.tuning_source: TuningSource | None = None  # what the compiler gives to tune it by
+        self._tuning: BackgroundTuning | None = None
         self.threads = threads
 
     @property
@@ -290,6 +290,32 @@ class Library:
         calls = [self.in_forms([inputs[spec.name] for spec in self.inputs]) for inputs in asked]
         return in_background(self.module, self.graph_executor, calls, [sizes_of(self.inputs, a) for a in asked])
 
+    def tune_in_background(
+        self, level: str = "normal", seconds: float | None = None, *, on_host: bool = False
+    ) -> BackgroundTuning:
+        """Tune the kernels of devices while runs go on; a region's next call after its tuning takes the tuned ones.
+
+        As ``byoc.compile`` tunes at *level*, with the same database; the library must have been compiled in this
+        process with ``tune_later=True``. Until then the kernels that it has compute, or what stands in for them while
+        :meth:`prepare_in_background` is at work. ``report["background_tuning"]`` says what was tried, in the end.
+
+        Args:
+            level: ``fast``, ``normal``, ``wide`` or ``heavy``.
+            seconds: that trials may take; None for as many as the level allows.
+            on_host: have the host compute these regions meanwhile, for which it needs ``fallback=True``, so that runs
+                do not disturb the times of trials.
+
+        Returns:
+            A handle that tells the progress, waits, and can stop it.
+
+        Raises:
+            UserError: there is nothing to tune or to tune it by, an unknown level, or one is at work already.
+        """
+        from byoc.runtime.executors.background_tuning import begin
+
+        self._tuning = begin(self, (level, seconds, on_host), self._tuning)
+        return self._tuning
+
     def _asked(self, shapes: Sequence[Mapping[str, object]]) -> list[dict[str, np.ndarray]]:
         """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
         from byoc.runtime.executors.prepared_inputs import prepared_inputs
@@ -338,16 +364,9 @@ class Library:
             InputError: an input does not fit.
             UserError: a number of runs that is none.
         """
-        from byoc.runtime.profile.graph_profile import Runs, peaks_of, profile_graph  # what a run does not need
-        from byoc.runtime.profile.seeded import seeded_inputs
+        from byoc.runtime.profile.library_profile import profile_library  # what a run does not need
 
-        if inputs is not None:
-            check_names(self.inputs, inputs)
-        values = seeded_inputs(self.inputs) if inputs is None else {**inputs}
-        found, problems = peaks_of(self.module) if peaks is None else (peaks, [])
-        executors = self.graph_executor(), self.executor()
-        profile = profile_graph("model", self.module, executors, values, Runs(repeat, warmup), found)
-        return profile.noting(problems)
+        return profile_library(self, inputs, repeat, warmup, peaks)
 
     @property
     def plan(self) -> Any:
@@ -355,12 +374,7 @@ class Library:
 
         Raises UnavailableError where the compiler is not installed: ``report["plan"]`` has it as JSON.
         """
-        try:
-            home = importlib.import_module("byoc.partition.plan.plan")  # by name: the runtime is there without it
-        except ImportError as error:
-            why = f'plans are the compiler\'s, of which {error.name} is missing: see report["plan"]'
-            raise UnavailableError(why) from error
-        return home.Plan.from_json(self.report["plan"])
+        return plan_of(self.report)
 
     @property
     def lib(self) -> Module:
@@ -382,18 +396,5 @@ class Library:
 
         Raises UserError when a vendor's module cannot be saved.
         """
-        modules = [
-            {"type_key": m.type_key, "symbols": list(m.symbols), "path": f"modules/{k}_{m.type_key}", **packages_of(m)}
-            for k, m in enumerate(self.module.imports)
-        ]
-        report = {key: value for key, value in self.report.items() if key != INITIALIZATION}
-        members: dict[str, bytes] = {
-            GRAPH_MEMBER: json.dumps(self.graph_json, indent=1).encode(),
-            WEIGHTS_MEMBER: write_weights(self.module.constant_arrays),
-            REPORT_MEMBER: json.dumps(report, indent=1).encode(),
-        }
-        members.update((f"metadata/{name}", data) for name, data in self.module.save().items())
-        for entry, module in zip(modules, self.module.imports, strict=True):
-            members.update((f"{entry['path']}/{name}", data) for name, data in saved_members(module).items())
-        manifest = {"inputs": [s.to_json() for s in self.inputs], "outputs": [s.to_json() for s in self.outputs]}
-        return {"modules": modules, **manifest}, members
+        with self.unchanged:
+            return library_content(self.graph_json, self.module, (self.inputs, self.outputs), self.report)

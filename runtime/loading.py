@@ -13,12 +13,13 @@ from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.artefact.manifest import Manifest, ModuleEntry, read_manifest
 from byoc.runtime.artefact.signing import Key, trusted_keys
 from byoc.runtime.consistency import check_graph, check_parts
+from byoc.runtime.content import GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER
 from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
 from byoc.runtime.core.strict_json import mapping_of, read_json
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights
 from byoc.runtime.graph.graph_check import checked_graph
-from byoc.runtime.library import GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER, Library
+from byoc.runtime.library import Library
 from byoc.runtime.modules.lost_module import check_lost, class_for, load_or_lose, naming_loader, naming_packages
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Members, Module, members_below

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -25,7 +24,7 @@ from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.function_work import FunctionWork
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
-from byoc.runtime.modules.metadata import MetadataModule
+from byoc.runtime.modules.metadata import MetadataModule, content_of
 from byoc.runtime.modules.module import Module
 
 if TYPE_CHECKING:
@@ -53,8 +52,7 @@ def assemble(
             needs[symbol] = []
             for name in names:
                 array = arrays[name]
-                content = (hashlib.sha256(memoryview(array.numpy().tobytes())).hexdigest(), array.dtype, array.shape)
-                key = keys.setdefault(content, name)
+                key = keys.setdefault(content_of(array), name)
                 stored.setdefault(key, array)
                 needs[symbol].append(key)
     entries = {

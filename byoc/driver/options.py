@@ -191,6 +191,10 @@ class CompileRequest(ProgressOptions, DeviceOptions, CutOptions, HostOptions, Mo
         least=0,
         flag=Flag("--compile-timeout", metavar="SECONDS", commands=("compile",)),
     )
+    tune_later: bool = option(
+        False,
+        "keep in memory what Library.tune_in_background needs: the regions of targets that tune, with their weights",
+    )
     region_timeout: float = option(
         0.0,
         "the seconds that a backend's region may take in a run; then the run ends, or goes on without that backend "

@@ -42,6 +42,7 @@ from byoc.runtime.modules.module import OWN, Module, module_class
 
 if TYPE_CHECKING:
     from byoc.driver.half_regions import HalfRegions
+    from byoc.driver.later_tuning import RegionSources
     from byoc.runtime.region.record import Fallback
 
 MAX_NODES_NAMED = 3
@@ -52,13 +53,14 @@ BackendOptions = Mapping[str, Mapping[str, object]]
 @dataclass(frozen=True)
 class BuildRequest:
     """How regions are made: the options of the backends, the seconds that one may take, whether the host stands in, and
-    what brings regions to half precision, where that was asked for.
+    what was asked for: what brings regions to half precision, and what keeps how they are made again.
     """
 
     backend_options: BackendOptions
     timeout: float | None = None
     fallback: bool = False
     halves: HalfRegions | None = None
+    sources: RegionSources | None = None
 
 
 @dataclass(frozen=True)
@@ -120,17 +122,36 @@ def region_module(var: GlobalVar, region: Function, request: BuildRequest) -> Mo
 
 def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> Module:
     """The module of a region. Raises CompileError naming backend and region for whatever goes wrong in a backend."""
-    from byoc.runtime.region.record import running
-
     name = str(region.attrs["Compiler"])
     backend: Backend = get_backend(name)
     options = request.backend_options.get(name, {})
     if UNCONVERTED in region.attrs:
         raise _failure(CompileError, var, region, str(region.attrs[UNCONVERTED]))
-    try:
+
+    with _failures(var, region, backend):
         lowered = region if request.halves is None else request.halves.lowered(region, backend, options)
-        with running(f"backend {name!r} compiled {_place(var, region)}"):
-            module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
+        module = _in_time(lambda: backend.compile(lowered, options), request.timeout)
+    _check_module(var, region, module)
+    if request.sources is not None:
+
+        def again(more: Mapping[str, object]) -> Module:
+            with _failures(var, region, backend):
+                made = backend.compile(lowered, {**options, **more})
+            _check_module(var, region, made)
+            return made
+
+        request.sources.add(module, backend, again)
+    return module
+
+
+@contextlib.contextmanager
+def _failures(var: GlobalVar, region: Function, backend: Backend) -> Iterator[None]:
+    """Have what *backend* raises while it compiles *region* name both."""
+    from byoc.runtime.region.record import running
+
+    try:
+        with running(f"backend {backend.name!r} compiled {_place(var, region)}"):
+            yield
     except (CompilerNotFoundError, DeviceError):
         raise
     except BaseException as raised:  # whatever a vendor's code raises
@@ -140,8 +161,6 @@ def compile_region(var: GlobalVar, region: Function, request: BuildRequest) -> M
         if isinstance(error, (UnsupportedError, KernelError)):
             raise contradiction(backend, region, text) from raised
         raise _failure(kind, var, region, text) from raised
-    _check_module(var, region, module)
-    return module
 
 
 def _check_module(var: GlobalVar, region: Function, module: object) -> None:

@@ -17,6 +17,7 @@ from byoc.codegen.c.toolchain.unit_flags import gather_flags, masked_load_flags,
 from byoc.codegen.c.whole.prepare import prepare
 from byoc.codegen.c.whole.program import no_whole_program
 from byoc.codegen.c.winograd.options import DEFAULT, WinogradOptions
+from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.lower import lower_function, opaque_call, unsupported_reason
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.region import constant_arrays, fuse_body, generated_dtype, has_expression, known_shape
@@ -26,6 +27,7 @@ from byoc.contract.backend import Backend
 from byoc.errors import CompileError, CompilerNotFoundError
 from byoc.ir.collector import paused_collector
 from byoc.ir.op import Op
+from byoc.ir.types import dtype_bytes
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.dso.module import DsoModule
@@ -41,6 +43,7 @@ ENTRY_FLAGS = ("-O1",)  # entries place buffers and call: there is nothing to op
 WHOLE_PROGRAM = "tvmgen_default_run"
 CONTRACT = "byoc_contract"  # a constant of each library, which says what it was compiled for
 TRIAL_SECONDS = 120.0  # that the compiler may take for a unit of candidates
+LARGE_VALUE = 1 << 16  # bytes: of a model that makes none, nothing is asked of its batch
 CONSTRAINTS = (has_expression, generated_dtype, known_shape)
 
 
@@ -137,7 +140,7 @@ def compile_functions(
     whole = Graph(graph) if graph is not None else None
     if whole is not None and no_whole_program(whole) is not None:
         whole = None
-    if whole is not None and _may_have_a_batch(whole):
+    if whole is not None and _may_have_large_items(whole, lowered):
         from byoc.codegen.c.item_loop import item_programs
 
         lowered = item_programs(lowered, whole)
@@ -153,10 +156,11 @@ def compile_functions(
         return build_library(programs, compiler, flags, whole, prologue)
 
 
-def _may_have_a_batch(graph: Graph) -> bool:
-    """Whether an input of *graph* has a first dimension other than 1: without one nothing more is imported."""
+def _may_have_large_items(graph: Graph, programs: Sequence[Program]) -> bool:
+    """Whether an input of *graph* may hold several items, and what *programs* make is so large that it matters how."""
     shapes = [graph.specs[node.outputs[0]].shape for node in graph.inputs]
-    return any(shape and shape[0] != 1 for shape in shapes)
+    made = (estimated_size(t.shape[1:]) * dtype_bytes(t.dtype) for p in programs for t in p.outputs)
+    return any(shape and shape[0] != 1 for shape in shapes) and max(made, default=0) >= LARGE_VALUE
 
 
 def _tuned(lowered: Sequence[Program], tune: object, bench: HostBench) -> list[Program]:

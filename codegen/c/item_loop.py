@@ -21,7 +21,7 @@ from byoc.te.expr import Reduce
 from byoc.te.walk import loaded_tensors, unique_nodes
 
 LEAST_BYTES = 1 << 20  # of the largest step of an item: less stays in the caches for many items
-LEAST_OPERATIONS = 4_000_000  # of a step, for each thread, on average
+LEAST_OPERATIONS = 2_000_000  # terms of sums, of a step, for each thread, on average: a team meets after each step
 FEW_ROWS = 16  # of a product: with so few, fetching the weights is what takes the time
 WEIGHTS_SHARE = 0.25  # of the bytes of what an item's steps hand on, that products of few rows may fetch as weights
 

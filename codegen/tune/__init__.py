@@ -5,3 +5,4 @@ by its cost model, where nobody knows better.
 """
 
 NO_TUNING = "none"  # the level at which nothing is tried
+TUNE = "tune"  # the option by which a backend is given who tunes

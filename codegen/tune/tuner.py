@@ -71,7 +71,7 @@ class Tuner:
         self.report = TuningReport(level.name)
         self._trial_runner = trial_runner
         self._spent = self._again = 0.0  # seconds, and those that making it all once more will take
-        self._progress = progress or silent
+        self.progress: Progress = progress or silent
 
     @property
     def tunes(self) -> bool:
@@ -121,7 +121,7 @@ class Tuner:
         """What *measure* gives, whose time is a part of what the level allows; *stage* says what it does."""
         start = self.clock()
         if stage:
-            self._progress(stage)
+            self.progress(stage)
         made = measure()
         self._spent += self.clock() - start
         self.report.seconds = self._spent
@@ -143,7 +143,7 @@ class Tuner:
             for k, space in enumerate(spaces):
                 begin = self.clock()
                 late = self._spent + begin - start + longest + self._again >= self.level.seconds
-                self._progress(f"tuning, kernel {k + 1} of {len(spaces)}")
+                self.progress(f"tuning, kernel {k + 1} of {len(spaces)}")
                 trials = () if late else attempt(space, self.level.of(space), at.rest)
                 longest = max(longest, self.clock() - begin)
                 choice = at.bench.winner(trials, space.expected)

@@ -58,6 +58,12 @@ def _roots_of_parts(module: MetadataModule) -> Iterator[MetadataModule]:
         yield from (root for root in below.parts_modules if isinstance(root, MetadataModule))
 
 
+def roots_below(module: MetadataModule) -> list[MetadataModule]:
+    """The modules at the roots of all parts of control flow below *module*, those inside of parts too."""
+    roots = list(_roots_of_parts(module))
+    return [*roots, *(below for root in roots for below in roots_below(root))]
+
+
 def prepare_parts(module: MetadataModule, sizes: Sequence[Sizes]) -> None:
     """Have the regions ready that no run has reached: those of branches that it did not take.
 

@@ -41,5 +41,10 @@ class ShapeCache(Generic[Key, Made]):
         with self._lock:
             self._kept = max(self._kept, count)
 
+    def keys(self) -> list[Key]:
+        """What is held now, the most recent last."""
+        with self._lock:
+            return list(self._made)
+
     def __len__(self) -> int:
         return len(self._made)

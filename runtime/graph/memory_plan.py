@@ -3,7 +3,8 @@
 Ensures: two buffers that live at the same time never overlap, and every offset is a multiple of :data:`ALIGNMENT`.
 Method: buffers in some order, each at the lowest place or in the smallest gap that is free during its life (greedy by
 size and by breadth; Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). Several
-orders are tried; while a plan needs more than what lives at once, the buffer that reaches highest is placed earlier.
+orders are tried; where each needs more than what lives at once, places that do with that are searched step by step, and
+in the end the buffer that reaches highest is placed earlier, again and again.
 
 A device that gives memory only in pieces of a certain size has its arena in several: no buffer then lies in two.
 """
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from byoc.runtime.core.ndarray import ALIGNMENT
 
 IMPROVEMENTS = 100  # orders that are tried beyond the first ones
+SEARCHED = 20  # places that a search may try for each buffer, on the mean
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ def plan_memory(buffers: Sequence[Lifetime], piece: int = 0) -> MemoryPlan:
                 best, best_order, found = plan, order, True
             if best.total == bound:
                 return best
-    return _improved(buffers, best, best_order, (neighbours, gaps), bound)
+    searched = _searched(buffers, neighbours, bound) if not piece or bound <= piece else None
+    return searched or _improved(buffers, best, best_order, (neighbours, gaps), bound)
 
 
 def _orders(buffers: Sequence[Lifetime]) -> Iterator[list[int]]:
@@ -143,6 +146,39 @@ def _smallest_gap(busy: Sequence[tuple[int, int]], size: int, piece: int) -> int
 def _in_one_piece(offset: int, size: int, piece: int) -> int:
     """*offset*, or the beginning of the next piece where *size* bytes from there would lie in two."""
     return -(-offset // piece) * piece if piece and size and offset // piece != (offset + size - 1) // piece else offset
+
+
+def _searched(buffers: Sequence[Lifetime], neighbours: Sequence[Sequence[int]], total: int) -> MemoryPlan | None:
+    """A plan of *total* bytes: buffers by their first step, each at an end of a gap, and back where none is left.
+
+    None where there is no such plan, and where none is found in time.
+    """
+    order = sorted(range(len(buffers)), key=lambda k: (buffers[k].first, -buffers[k].size, k))
+    sizes, offsets = [aligned(b.size) for b in buffers], [-1] * len(buffers)
+
+    def places(index: int) -> Iterator[int]:
+        busy = sorted((offsets[k], offsets[k] + sizes[k]) for k in neighbours[index] if offsets[k] >= 0)
+        begin = 0
+        for start, end in (*busy, (total, total)):
+            if start - begin >= sizes[index]:
+                yield from dict.fromkeys((begin, start - sizes[index]))
+            begin = max(begin, end)
+
+    tried = [places(order[0])] if order else []
+    for _ in range(SEARCHED * len(order)):
+        if not tried:
+            return None
+        index = order[len(tried) - 1]
+        offsets[index] = -1
+        offset = next(tried[-1], -1)
+        if offset < 0:
+            tried.pop()
+            continue
+        offsets[index] = offset
+        if len(tried) == len(order):
+            return MemoryPlan(tuple(offsets), total)
+        tried.append(places(order[len(tried)]))
+    return None
 
 
 def _improved(

@@ -8,16 +8,20 @@ model is called through its guard, which knows what stands in for it (``region/`
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import itertools
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from byoc.runtime.core.errors import ArtifactError, UserError
 from byoc.runtime.core.fork import new_rlock
 from byoc.runtime.core.function_work import FunctionWork, functions_from_json
 from byoc.runtime.core.ndarray import NDArray, read_only
-from byoc.runtime.core.signature import symbol_of
+from byoc.runtime.core.signature import TensorSpec, symbol_of
 from byoc.runtime.core.strict_json import at, list_of, mapping_of, read_json, texts_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction
 
@@ -134,7 +138,8 @@ class MetadataModule(Module):
             return load_function(owner, symbol, self.ensure_initialized, ask=own is not None)
 
         def constants() -> dict[str, np.ndarray]:
-            return {key: self.constant_arrays[key].numpy() for key in self.needs.get(symbol, ())}
+            with self._lock:
+                return {key: self.constant_arrays[key].numpy() for key in self.needs.get(symbol, ())}
 
         lock = None if owner.thread_safe else lock_of(owner.type_key)
         if own is None:
@@ -154,7 +159,7 @@ class MetadataModule(Module):
             return
         with self._lock:  # for no longer than that: what a vendor does may take its time, or not end
             lock = self._initializing.setdefault(symbol, new_rlock())
-        with lock:
+        with lock:  # in which another module's kernels may have come (``exchange_kernels``)
             if symbol not in self._ready:
                 keys = self.needs.get(symbol, ())
                 if keys or symbol in self.regions:
@@ -162,6 +167,52 @@ class MetadataModule(Module):
                     self._owners[symbol].initialize(symbol, [self.constant_arrays[k] for k in keys])
                     self._seconds[symbol] = time.perf_counter() - start
                 self._ready.add(symbol)
+
+    def exchange_kernels(self, module: Module, other: Module) -> Callable[[], None]:
+        """What has *module*, one below, compute as *other* does from the next calls on, with the constants of *other*.
+
+        As :meth:`OnDevice.exchange`, which it asks *module* for. Constants that nobody needs any more are let go of.
+        """
+        switch = module.exchange(other)
+        names = {content_of(array): name for name, array in self.constant_arrays.items()}
+        new: dict[str, NDArray] = {}
+        needs: dict[str, tuple[str, ...]] = {}
+        for symbol, wanted in other.constants().items():
+            for name in wanted:
+                content = content_of(other.constant_arrays[name])
+                if content not in names:
+                    names[content] = _fresh(name, {*self.constant_arrays, *new})
+                    new[names[content]] = read_only(other.constant_arrays[name])
+            needs[symbol] = tuple(names[content_of(other.constant_arrays[name])] for name in wanted)
+
+        def exchanged() -> None:
+            with contextlib.ExitStack() as held:
+                with self._lock:
+                    locks = [self._initializing.setdefault(symbol, new_rlock()) for symbol in sorted(needs)]
+                for lock in locks:
+                    held.enter_context(lock)
+                held.enter_context(self._lock)
+                switch()
+                arrays = {**self.constant_arrays, **new}
+                self.needs.update(needs)
+                needed = {key for keys in self.needs.values() for key in keys}
+                self.constant_arrays = {key: array for key, array in arrays.items() if key in needed}
+                self._ready.update(needs)
+                for symbol in needs:
+                    self._describe_anew(symbol)
+
+        return exchanged
+
+    def _describe_anew(self, symbol: str) -> None:
+        """Have the region *symbol*, if it is one, say which constants it takes now."""
+        region = self.regions.get(symbol)
+        if region is None or region.signature is None:
+            return
+        arrays = ((key, self.constant_arrays[key]) for key in self.needs[symbol])
+        specs = tuple(TensorSpec(key, array.shape, array.dtype) for key, array in arrays)
+        self.regions[symbol] = replace(region, signature=replace(region.signature, constants=specs))
+        if symbol in self._guards:
+            self._guards[symbol].region = self.regions[symbol]
 
     def initialize_all(self) -> None:
         """Load and initialise every module below now; a region whose backend fails is then the host's, or an error."""
@@ -232,3 +283,17 @@ class MetadataModule(Module):
         needed = {s: texts_of(names, at(NEEDS_MEMBER, s)) for s, names in needs.items()}
         work = functions_from_json(read_json(members.get(WORK_MEMBER, b"{}"), WORK_MEMBER), WORK_MEMBER)
         return cls(constants, needed, regions, fallbacks, work)
+
+
+def content_of(array: NDArray) -> tuple[str, str, tuple[int, ...]]:
+    """What makes two constants one: hash, dtype and shape."""
+    return hashlib.sha256(memoryview(array.numpy().tobytes())).hexdigest(), array.dtype, array.shape
+
+
+def _fresh(name: str, taken: Collection[str]) -> str:
+    """*name*, or with a number where it is *taken*."""
+    numbers = itertools.count(1)
+    fresh = name
+    while fresh in taken:
+        fresh = f"{name}_tuned{next(numbers)}"
+    return fresh

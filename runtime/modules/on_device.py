@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from byoc.runtime.core.errors import UserError
 
 if TYPE_CHECKING:
     from byoc.runtime.core.device_event import DeviceEvent
@@ -36,6 +38,14 @@ class OnDevice:
 
     def use_threads(self, count: int | None) -> None:
         """Let libraries inside of it run on so many threads of the host; None for as many as pay."""
+
+    def exchange(self, other: OnDevice) -> Callable[[], None]:
+        """What has this module compute as *other* does from the next call of each symbol on, constants included.
+
+        All that takes time (kernels, constants on the device, memory) is done before this returns. Raises UserError for
+        a module that cannot, and for another one than it can take the place of; DeviceError.
+        """
+        raise UserError(f"a module of type {type(self).__name__} has no kernels that can be exchanged")
 
     def peak(self) -> Peak | None:
         """The most that its device can do, for profiles: as it is known, else measured now; None where nobody asks it.

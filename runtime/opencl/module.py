@@ -5,22 +5,26 @@ Saved as ``kernels.cl`` and ``plan.json``; loading needs no device, running does
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.errors import ArtifactError, InputError
+from byoc.runtime.core.errors import ArtifactError, InputError, UserError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.ndarray import ALIGNMENT, NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import read_json
 from byoc.runtime.devices.peak import Peak
 from byoc.runtime.dso.whole_program import check_contract, contract_text, digest_of
+from byoc.runtime.executors.prepared_inputs import ones
 from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.modules.on_device import OnDevice
 from byoc.runtime.opencl.build import build_program, why_unavailable
 from byoc.runtime.opencl.commands.options import RunOptions
 from byoc.runtime.opencl.counts import DeviceCounts, summed
@@ -29,7 +33,7 @@ from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.launches import PLAN_VERSION, FunctionPlan, plans_from_json, run_options_from_json
 from byoc.runtime.opencl.peaks import device_peak
 from byoc.runtime.opencl.process import driver_use
-from byoc.runtime.opencl.session import Session
+from byoc.runtime.opencl.session import Named, Session
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.checks import CallChecks
 from byoc.runtime.region.device_tensor import DeviceTensor
@@ -166,6 +170,43 @@ class OpenCLModule(Module):
         with self._lock:
             self._given[symbol] = tuple(constants)
             self._sessions.pop(symbol, None)
+
+    def exchange(self, other: OnDevice) -> Callable[[], None]:
+        if not isinstance(other, OpenCLModule):
+            raise UserError(f"an OpenCL module takes the kernels of another one, got a {type(other).__name__}")
+        mine, others = ({s: (p.inputs, p.outputs) for s, p in m.signatures.items()} for m in (self, other))
+        if mine != others:
+            raise UserError(f"other kernels for {', '.join(self.symbols)} must take and give what these do")
+        with self._lock:
+            options, kept, old = self.options, self._kept, dict(self._sessions)
+        if options.device != other.options.device:
+            raise UserError(
+                f"{', '.join(self.symbols)} runs on the device {options.device!r} by now, and kernels come for "
+                f"{other.options.device!r}: give them before it is sent to another"
+            )
+        known = {symbol: [key[0] for key in session.bindings.keys()] for symbol, session in old.items()}
+        other._counts, other.options, other._kept = self._counts, options, kept
+        for symbol in self.symbols:
+            other.warm(symbol, known.get(symbol, ()))
+
+        def switch() -> None:
+            with self._lock:
+                self._source, self._plans, self.constant_arrays = other._source, other._plans, other.constant_arrays
+                self._given = {s: tuple(other._constants_of(s)) for s in self.symbols}
+                is_as_before = self.options == options and self._kept == kept and self._events is None
+                self._sessions = dict(other._sessions) if is_as_before else {}
+
+        return switch
+
+    def warm(self, symbol: str, known: Iterable[Named] = ()) -> None:
+        """Build *symbol*, and run it on ones for each of the *known* sizes, which takes memory. Raises DeviceError.
+
+        A function without free sizes is run in any case.
+        """
+        session, signature = self.session(symbol), self._plans[symbol].signature
+        for sizes in map(Sizes, dict.fromkeys([*known, *([] if signature.size_names else [()])])):
+            with contextlib.suppress(InputError):  # ones are no inputs of some functions
+                session(*(ones(spec, spec.concrete_shape(sizes)) for spec in (*signature.inputs, *signature.outputs)))
 
     def session(self, symbol: str) -> Session:
         """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""

@@ -220,6 +220,7 @@ OTHERS = {
     "compile_timeout": [60.0],
     "labels": [{"version": "3"}],
     "region_timeout": [60.0],
+    "tune_later": [True],
     "prefer": [{"nn.relu": ["c"]}],
     "configuration": ["first"],
 }

@@ -49,3 +49,12 @@ def test_random_networks_stay_within_ten_percent_of_the_lower_bound_on_average()
         ]
         ratios.append(plan_memory(buffers).total / largest_live_bytes(buffers))
     assert np.mean(ratios) < 1.1
+
+
+def test_a_chain_of_wide_and_narrow_layers_with_shortcuts_needs_what_lives_at_once():
+    """The bottlenecks of a residual network: where a wide one lies decides whether the next has room in one piece."""
+    chain = [(4, 0, 1), (1, 1, 4), (1, 2, 3), (1, 3, 5), (4, 4, 5), (4, 5, 9), (4, 6, 7), (1, 7, 8), (1, 8, 9)]
+    chain += [(4, 9, 13), (4, 10, 11), (1, 11, 12), (1, 12, 13), (4, 13, 17)]
+    buffers = [Lifetime(1024 * size, first, last) for size, first, last in chain]
+    assert plan_memory(buffers).total == largest_live_bytes(buffers) == 9 * 1024
+    assert plan_memory(buffers, 9 * 1024).total == 9 * 1024

@@ -141,3 +141,23 @@ def test_regions_of_control_flow_without_a_host_version_are_refused_by_name() ->
     library = byoc.compile(looped(), targets=["opencl"])
     with pytest.raises(UserError, match=r"cannot be prepared in the background, .*: compile with fallback=True"):
         library.prepare_in_background(given())
+
+
+def test_regions_of_both_branches_are_tuned_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BYOC_CACHE_DIR", str(tmp_path / "cache"))
+    options = {"opencl": {"schedules": "gpu"}}
+    library = byoc.compile(branched(), ["opencl", "c"], tune_later=True, fallback=True, backend_options=options)
+    x = np.abs(given()["x"])
+    wanted = ((x, np.sin(x @ WEIGHT)), (-x, x @ WEIGHT[::-1]))
+    tuning = library.tune_in_background("fast", seconds=3600.0, on_host=True)
+    assert not tuning.is_done
+    for data, want in wanted:
+        np.testing.assert_allclose(library.run({"x": data})[0], want, rtol=1e-4, atol=1e-5)
+    assert tuning.wait(300) and len(tuning.exchanged) == 3  # the condition's, and those of two branches
+    assert library.report["background_tuning"]["exchanged"] == list(tuning.exchanged)
+    before = library.device_counts
+    loaded = byoc.load(library.save(tmp_path / "m.byoc"))
+    for data, want in wanted:
+        np.testing.assert_allclose(library.run({"x": data})[0], want, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(loaded.run({"x": data})[0], want, rtol=1e-4, atol=1e-5)
+    _only_launches_since(before, library)

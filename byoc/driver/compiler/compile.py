@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # what few compilations ask for is imported where they do
     from byoc.driver.compiler.target_quantization import TargetQuantization
     from byoc.driver.half_regions import GivenHalves, HalfCalibration
+    from byoc.driver.later_tuning import RegionSources
     from byoc.relay.transform.half_operands import Beyond
 
 MAX_NODES_NAMED = 3
@@ -74,7 +75,8 @@ class CompileOptions:
     without; with ``fallback`` the library also has the host's version of each region. ``backend_options`` are handed to
     the backends by name. ``shapes`` fixes free dimensions of inputs. ``precision`` is what the host's products compute
     in, and regions where their backends do; ``beyond`` is what stays in float32 there, ``given`` what others
-    were given in float16. ``pipeline`` are the passes, where they are not those that byoc has.
+    were given in float16. ``pipeline`` are the passes, where they are not those that byoc has. ``sources`` keeps how
+    regions are made again, where they are to be tuned later.
     """
 
     targets: Sequence[str] = ("c",)
@@ -88,6 +90,7 @@ class CompileOptions:
     limits: TimeLimits = TimeLimits()
     beyond: Beyond | None = None
     given: GivenHalves | None = None
+    sources: RegionSources | None = None
 
     def plan(self, mod: IRModule, model: Model = None, progress: Progress = silent) -> Plan:
         """The plan of a simplified module; *model* is what it was read from."""
@@ -95,7 +98,7 @@ class CompileOptions:
 
     def regions(self) -> BuildRequest:
         """How the regions' modules are made, once."""
-        request = BuildRequest(self.backend_options, self.limits.compiling, self.fallback)
+        request = BuildRequest(self.backend_options, self.limits.compiling, self.fallback, sources=self.sources)
         return in_halves(request, self.beyond, given=self.given) if self.precision.products == FP16 else request
 
 
@@ -121,6 +124,7 @@ def _compile_model(asked: CompileRequest) -> Library:
         asked.fallback,
         asked.pipeline,
         TimeLimits(asked.compile_timeout or None, asked.region_timeout or None),
+        sources=_sources() if asked.tune_later else None,
     )
     check_pass_names(asked.pipeline)
     plans = asked.policy != "order" or asked.exclude or asked.prefer or asked.configuration
@@ -158,7 +162,15 @@ def _compile_model(asked: CompileRequest) -> Library:
         quantized.by.check(library)
     if tuner is not None and tuner.tunes:
         library.report["tuning"] = {**tuner.report.to_json(), "text": tuner.report.text()}
+    if options.sources is not None:
+        options.sources.serve(library)
     return library
+
+
+def _sources() -> RegionSources:
+    from byoc.driver.later_tuning import RegionSources
+
+    return RegionSources()
 
 
 @dataclass(frozen=True)

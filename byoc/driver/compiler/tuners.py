@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from byoc.base.progress import Progress
-from byoc.codegen.tune import NO_TUNING
+from byoc.codegen.tune import NO_TUNING, TUNE
 from byoc.contract.registration import backend_names, get_backend
 from byoc.errors import PartitionError, UserError
 
 if TYPE_CHECKING:
     from byoc.codegen.tune.tuner import Tuner
 
-TUNE = "tune"
 BackendOptions = Mapping[str, Mapping[str, object]]
 
 

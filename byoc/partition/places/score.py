@@ -146,7 +146,8 @@ def _not_served(place: Place, served: Sequence[Place], asked: Collection[str]) -
     """Why *place* is passed over. Raises PartitionError where its target has no kernels here."""
     mine = [p for p in served if p.target == place.target]
     if place.target not in asked or not mine:
-        known = ", ".join(map(str, sorted(set(served)))) or "none"
+        there = {*served, *(p for target in asked for p in backend_places(target))}
+        known = ", ".join(map(str, sorted(there)))
         raise PartitionError(f"nobody has a kernel for place {place}; places with kernels: {known}")
     backend = get_backend(place.target) if place.target != HOST else None
     why = backend.why_not_at(str(place)) if backend is not None else None
