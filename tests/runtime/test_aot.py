@@ -20,6 +20,7 @@ from byoc.ir.types import Any, TensorType
 from byoc.runtime import Module, load
 from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.dso.aot import AotExecutor
+from byoc.runtime.executors.control_executor import ControlExecutor
 from byoc.runtime.executors.graph_executor import GraphExecutor
 from byoc.runtime.library import Library
 from byoc.runtime.modules.metadata import MetadataModule
@@ -218,11 +219,14 @@ def test_what_such_a_function_raises_comes_out_of_the_run_and_the_executor_goes_
     np.testing.assert_allclose(executor({"x": x})[0], np.tanh(np.full((2, 4), 2.0)), rtol=1e-6)
 
 
-def test_a_model_whose_sizes_are_known_only_afterwards_runs_node_by_node():
+def test_a_model_whose_sizes_are_known_only_afterwards_is_no_function_of_this_kind():
     x = relay.var("x", shape=(6,))
     library = compiled(x, relay.exp(relay.cast(relay.argwhere(relay.tanh(x)), "float32")))
-    assert isinstance(library.executor(), GraphExecutor)
-    np.testing.assert_allclose(library(np.array([0, 1, 0, 2, 0, 0], "float32")), np.exp([[1.0], [3.0]]), rtol=1e-6)
+    assert isinstance(library.executor(), ControlExecutor)
+    assert isinstance(library.graph_executor(), GraphExecutor)
+    given = np.array([0, 1, 0, 2, 0, 0], "float32")
+    for executor in (library.executor(), library.graph_executor()):
+        np.testing.assert_allclose(executor({"x": given})[0], np.exp([[1.0], [3.0]]), rtol=1e-6)
 
 
 # threads
