@@ -71,6 +71,14 @@ def test_logsumexp_variance_and_std_agree_with_scipy_and_numpy() -> None:
     np.testing.assert_allclose(run(spread, x=data), data.var(1, keepdims=True), rtol=1e-5)
 
 
+def test_a_mean_of_the_datas_sizes_is_taken_element_by_element_and_one_of_others_is_refused() -> None:
+    data = np.random.default_rng(0).normal(size=(2, 3)).astype("float32")
+    x, other = var("x", shape=(2, 3)), var("mean", shape=(1, 2))
+    assert run(op.variance(x, 1, with_mean=x), x=data).tolist() == [0.0, 0.0]
+    with pytest.raises(UserError, match=r"the mean has the data's size or 1 along each axis, got .*1, 2"):
+        infer_expr(op.variance(x, 1, with_mean=other))
+
+
 def test_argmax_gives_the_first_or_the_last_of_equal_elements() -> None:
     data = np.array([[1, 7, 7, 0], [5, 5, 5, 5]], "float32")
     assert kernel("argmax", data, axis=(1,)).tolist() == [1, 0]

@@ -134,10 +134,9 @@ def _mean(attrs: ReduceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType)
 
 def _variance(attrs: VarianceAttrs, inputs: Sequence[te.Tensor], out_type: TensorType) -> list[te.Tensor]:
     data, mean = inputs
-    axes = reduced_axes(attrs, data.ndim)
 
     def squared(index: Sequence[te.PrimExpr]) -> te.PrimExpr:
-        away = data[tuple(index)] - mean[tuple(ZERO if k in axes else i for k, i in enumerate(index))]
+        away = data[tuple(index)] - mean[tuple(ZERO if d == 1 else i for d, i in zip(mean.shape, index, strict=True))]
         return away * away
 
     total = _fold("sum", attrs, data, out_type, squared, "variance_sum")
@@ -266,6 +265,9 @@ def _variance_rel(types: Sequence[Type], attrs: VarianceAttrs) -> Type:
     data, mean = tensor_arg(types, 0), tensor_arg(types, 1, "mean")
     if mean.dtype != data.dtype or mean.ndim != data.ndim:
         raise TypeInferenceError(f"the mean must have the dtype and rank of the data, got {mean} for {data}")
+    sizes = [(m, d) for m, d in zip(mean.shape, data.shape, strict=True) if isinstance(m, int) and isinstance(d, int)]
+    if [m for m, d in sizes if m not in (1, d)]:
+        raise TypeInferenceError(f"the mean has the data's size or 1 along each axis, got {mean} for {data}")
     return _relation(types, attrs)
 
 
@@ -275,13 +277,14 @@ register_op(
     attrs=VarianceAttrs,
     rel=_variance_rel,
     compute=Implementation(_variance, code_for=_number),
-    doc="The mean square distance from *mean*, which kept its reduced axes as 1.",
+    doc="The mean square distance from *mean*, of size 1, as means that kept their axes are, or the data's along each.",
     pattern=OpPattern.COMM_REDUCE,
     traits=Traits(OpKind.REDUCTION, precision=Conversion.NEVER),
     operations=lambda attrs, in_types, out_type: 3 * _elements(attrs, in_types, out_type),
     samples=(
         Sample([(2, 3, 4), (2, 1, 4)], {"axis": (1,)}),
         Sample([(2, 3), (1, 1)], {"keepdims": True, "unbiased": True}),
+        Sample([(2, 3, 4), (1, 3, 4)], {"axis": (1,)}),
     ),
 ).set_support_level(4)
 
