@@ -47,7 +47,7 @@ from byoc.testing.worker import ExamineCase, Examined, MadeCases, MakeCases
 REDUCE_SECONDS = 8.0  # for the smallest case of one failure
 CRASH_SECONDS = 24.0  # of one that crashes: each candidate costs a process
 MOST_REDUCED = 24  # failures whose cases are made smaller
-MOST_LOST = 3  # cases of one operator in which a worker crashes or comes to no end; the others are not tried
+MOST_LOST = 3  # cases of one operator in which a worker crashes or comes to no end; those not begun are not tried then
 MOST_VERDICTS = 20  # in which a worker crashes or comes to no end
 SHOWN = 64  # elements of an input that a certificate shows
 OVER = "the time was over"

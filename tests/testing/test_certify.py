@@ -86,7 +86,7 @@ def test_a_verdict_that_raises_is_found(backend_with):
 
 def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
-    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3)
+    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3, workers=2)
     assert not found.ok and not found.unfinished
     shown = {}
     for case in found.failures:
@@ -96,7 +96,7 @@ def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(
     assert "run: its process ended itself with the exit code 3" in shown["nn.relu"]
     assert shown["tanh"][0].startswith("run: no end after 3 s (planted.py:")
     assert "verdict: its process crashed with SIGSEGV" in shown["split"][0]
-    assert all(len(texts) <= 3 for texts in shown.values())
+    assert all(len(texts) <= 3 + 1 for texts in shown.values())  # one more was under way in the other worker
     left = next(c for c in found.cases if c.name == "split")
     assert "its verdict crashed or came to no end 3 times" in str(left) and left.verdict == "untried"
     assert next(c for c in found.cases if c.name == "nn.dense[0]").verdict == "right"
