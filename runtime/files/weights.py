@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from byoc.runtime.core.errors import ArtifactError, UserError
+from byoc.runtime.core.errors import ArtifactError, OutOfMemoryError, UserError
 from byoc.runtime.core.ndarray import NDArray, numpy_dtype
 from byoc.runtime.core.signature import MOST_DIMENSIONS, item_bytes
 from byoc.runtime.core.small_types import SMALL
@@ -40,15 +40,27 @@ DTYPES = {
 AS_BYTES = tuple(name for name in SMALL if name not in DTYPES.values())
 STRING = "string"
 TYPES = "dtypes"  # the entry of the metadata; one, since the library writes several in any order
+SPARE_BYTES = 1 << 20  # beside the constants, while they are written
 
 
 def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
-    """The safetensors bytes of *arrays*. Raises UserError for a dtype that cannot be saved."""
+    """The safetensors bytes of *arrays*.
+
+    Raises UserError for a dtype that cannot be saved, OutOfMemoryError where the library would lack memory: there it
+    ends the process.
+    """
     for name, array in arrays.items():
         if array.dtype not in (*DTYPES.values(), *AS_BYTES, STRING):
             raise UserError(f"constant {name!r} is of dtype {array.dtype}, which cannot be saved")
     types = {name: array.dtype for name, array in arrays.items() if array.dtype in (*AS_BYTES, STRING)}
     plain = {k: _plain(a) for k, a in arrays.items()}
+    total = sum(array.nbytes for array in plain.values())
+    try:
+        bytearray(2 * total + SPARE_BYTES)  # the library has a copy of each, and the whole; given back here, untouched
+    except MemoryError:
+        raise OutOfMemoryError(
+            f"this process has too little memory to write constants of {total / 1e6:.1f} MB: allow it more"
+        ) from None
     import safetensors.numpy  # a process that only loads and runs models does without
 
     return safetensors.numpy.save(plain, metadata={TYPES: json.dumps(types, sort_keys=True)} if types else None)

@@ -13,6 +13,7 @@ import functools
 import hashlib
 import importlib.util
 import json
+import mmap
 import os
 import shlex
 import shutil
@@ -45,6 +46,7 @@ NOT_FOUND = (
 
 Result = TypeVar("Result")
 _DESCRIPTORS = 16  # that one compilation may have open at a time
+_THREAD_BYTES = 9 << 20  # its stack, and what Python needs to start it
 _MOST_SHOWN = 400  # characters of what a compiler says that go into our sentence
 _PROBE_SECONDS = 60.0  # in which a compiler prints its version, and its macros
 _OF_THE_SYSTEM = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
@@ -186,7 +188,10 @@ def _side_by_side(make: Callable[[int], Result], count: int, commands: Commands)
 
     Where the system gives no threads, by this one.
     """
-    pool = ThreadPoolExecutor(_workers())
+    workers = _workers()
+    if not workers:
+        return [make(k) for k in range(count)]
+    pool = ThreadPoolExecutor(workers)
     try:
         try:
             futures = [pool.submit(make, k) for k in range(count)]
@@ -206,7 +211,13 @@ def _side_by_side(make: Callable[[int], Result], count: int, commands: Commands)
 
 
 def _workers() -> int:
-    """As many as there are processors, where this process may have the descriptors that each needs."""
+    """As many as there are processors, where this process may have the descriptors that each needs; none where it may
+    not have their memory: a thread of Python that lacks some as it starts is waited for without an end.
+    """
+    try:
+        mmap.mmap(-1, usable_processors() * _THREAD_BYTES).close()  # pages of their own, as a stack's are
+    except OSError:
+        return 0
     try:
         import resource
     except ImportError:  # Windows
