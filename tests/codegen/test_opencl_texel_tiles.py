@@ -54,9 +54,16 @@ def texel_spaces(function, profile=ANY_GPU):
     return [s for s in emitted(function, "image", profile=profile)[0] if s.by_texels]
 
 
+def tiles_of_windows():
+    """Each tile with each window: one window of each tile in the default tests, the others in the slow ones."""
+    for number, tile in enumerate([*TILES, TexelTile(3, 2, 3)]):
+        for other, (kernel, stride) in enumerate(KERNELS):
+            marks = () if other == number % len(KERNELS) else (pytest.mark.slow,)
+            yield pytest.param(tile, kernel, stride, id=f"{tile.schedule}-{kernel}-{stride}", marks=marks)
+
+
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize(("kernel", "stride"), KERNELS)
-@pytest.mark.parametrize("tile", [*TILES, TexelTile(3, 2, 3)], ids=lambda t: t.schedule)
+@pytest.mark.parametrize(("tile", "kernel", "stride"), list(tiles_of_windows()))
 def test_every_tile_of_texels_computes_what_the_reference_does(tile, kernel, stride, monkeypatch):
     """Channels, rows and widths of which most tiles divide none; a tile may be larger than the whole tensor."""
     made = []
