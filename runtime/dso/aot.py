@@ -10,22 +10,21 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import UserError
 from byoc.runtime.core.fork import new_lock
-from byoc.runtime.core.ndarray import NDArray, numpy_dtype
+from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.time_limit import LIMIT, patience, seconds_left, timed_out
 from byoc.runtime.dso.externals import External, Externals
 from byoc.runtime.dso.native_block import BoundProgram
 from byoc.runtime.dso.native_loop import FEWEST, LoopTables, NativeLoop, can_repeat
 from byoc.runtime.dso.native_program import NativeProgram, Team, Workspace
 from byoc.runtime.dso.run_state import FFI, RunState
-from byoc.runtime.graph.executor_base import Executor, as_input, check_sizes, thread_count
+from byoc.runtime.graph.executor_base import ComputingExecutor, as_input, check_sizes, thread_count
 from byoc.runtime.graph.graph import Graph, Kind, LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import MemoryPlan
 from byoc.runtime.region.abandoned_work import at_work, hold
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 LONG_RUN = 0.01  # seconds of a run during which signals are looked for
 
 
-class AotExecutor(Executor):
+class AotExecutor(ComputingExecutor):
     """Runs a graph by its native function, with a team of *threads*; calls from several threads wait for each other.
 
     *constants* are those of the program in order, *externals* the functions that it calls back.
@@ -70,7 +69,6 @@ class AotExecutor(Executor):
         self._shapes: list[tuple[int, ...] | None] = [None] * len(self._specs)
         self._output_kinds: list[Kind] = []
         self._bound: dict[str, int] = {}
-        self._outputs: list[np.ndarray] | None = None
         self._state = RunState()
         self._is_long = True  # until a run with the present sizes was short
         self._last_runs = FEWEST  # of a loop
@@ -81,30 +79,10 @@ class AotExecutor(Executor):
         self._address = FFI.from_buffer if plain else _address
         self._lock = new_lock()
 
-    def _run_once(self) -> None:
-        if len(self._values) != len(self._names):
-            self._bound_sizes()
-        self._outputs = None  # what a run leaves behind that fails is no output
-        self._outputs = self.compute([self._values[name] for name in self._names])
-
     @property
     def memory(self) -> MemoryPlan:
         """Where the values between nodes lie."""
         return self._workspace.memory
-
-    def get_output(self, index: int = 0) -> NDArray:
-        """Output *index* of the last run, in an array that no other run writes to."""
-        index = self._checked_index(index)
-        if self._outputs is None:
-            raise UserError("there is no output yet: call run first")
-        return NDArray(self._outputs[index])
-
-    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        for name, value in inputs.items():
-            self.set_input(name, value)
-        if len(self._values) != len(self._names):
-            self._bound_sizes()
-        return self.compute([self._values[name] for name in self._names])
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""

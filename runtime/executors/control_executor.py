@@ -6,18 +6,18 @@ be constants or what the next run writes to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from byoc.runtime.core.bound_sizes import Sizes
-from byoc.runtime.core.errors import InternalError, OutOfMemoryError, UserError
-from byoc.runtime.core.ndarray import NDArray, numpy_dtype
-from byoc.runtime.graph.executor_base import Executor, as_input, check_sizes, too_little
+from byoc.runtime.core.errors import InternalError, OutOfMemoryError
+from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.graph.executor_base import ComputingExecutor, as_input, check_sizes, too_little
 from byoc.runtime.graph.graph import Graph, Kind
 
 
-class ControlExecutor(Executor):
+class ControlExecutor(ComputingExecutor):
     """Runs a *graph* of one call, whose outputs *function* returns for its inputs; not for two threads at once."""
 
     def __init__(self, graph: Graph, function: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]]):
@@ -27,7 +27,6 @@ class ControlExecutor(Executor):
         self._of_strings = any(numpy_dtype(spec.dtype).hasobject for spec in self._specs)
         self._kinds: list[Kind] | None = None  # of the inputs of the last run
         self._planned: list[tuple[int, ...] | None] = []  # the shapes of outputs, as far as the inputs determine them
-        self._outputs: list[np.ndarray] | None = None
 
     @staticmethod
     def fits(graph: Graph, symbol: str) -> bool:
@@ -35,13 +34,6 @@ class ControlExecutor(Executor):
         inputs = tuple(node.outputs[0] for node in graph.inputs)
         calls = [(node.function, node.inputs, node.outputs) for node in graph.calls]
         return calls == [(symbol, inputs, tuple(graph.heads))]
-
-    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
-        for name, value in inputs.items():
-            self.set_input(name, value)
-        if len(self._values) != len(self._names):
-            self._bound_sizes()
-        return self.compute([self._values[name] for name in self._names])
 
     def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """The outputs, in new arrays, for all inputs in their order. Raises InputError for one that does not fit."""
@@ -56,19 +48,6 @@ class ControlExecutor(Executor):
             if shape is not None and result.shape != shape:
                 raise InternalError(f"{self.graph.calls[0].name}: planned {shape}, computed {result.shape}")
         return [result.copy() for result in results]
-
-    def get_output(self, index: int = 0) -> NDArray:
-        """Output *index* of the last run, in an array that no other run writes to."""
-        index = self._checked_index(index)
-        if self._outputs is None:
-            raise UserError("there is no output yet: call run first")
-        return NDArray(self._outputs[index])
-
-    def _run_once(self) -> None:
-        if len(self._values) != len(self._names):
-            self._bound_sizes()
-        self._outputs = None  # what a run leaves behind that fails is no output
-        self._outputs = self.compute([self._values[name] for name in self._names])
 
     def _checked(self, inputs: Sequence[object]) -> Sequence[np.ndarray]:
         """*inputs* as arrays, and what they determine. Raises InputError, UserError."""

@@ -118,6 +118,38 @@ class Executor:
         return sizes
 
 
+class ComputingExecutor(Executor):
+    """One whose :meth:`compute` makes all outputs at once, in new arrays, of all inputs in their order."""
+
+    def __init__(self, graph: Graph):
+        super().__init__(graph)
+        self._outputs: list[np.ndarray] | None = None  # of the last run by set inputs
+
+    def __call__(self, inputs: Mapping[str, object]) -> list[np.ndarray]:
+        for name, value in inputs.items():
+            self.set_input(name, value)
+        if len(self._values) != len(self._names):
+            self._bound_sizes()
+        return self.compute([self._values[name] for name in self._names])
+
+    def _run_once(self) -> None:
+        if len(self._values) != len(self._names):
+            self._bound_sizes()
+        self._outputs = None  # what a run leaves behind that fails is no output
+        self._outputs = self.compute([self._values[name] for name in self._names])
+
+    def get_output(self, index: int = 0) -> NDArray:
+        """Output *index* of the last run, in an array that no other run writes to."""
+        index = self._checked_index(index)
+        if self._outputs is None:
+            raise UserError("there is no output yet: call run first")
+        return NDArray(self._outputs[index])
+
+    def compute(self, inputs: Sequence[object]) -> list[np.ndarray]:
+        """The outputs. Raises InputError for an input that does not fit."""
+        raise NotImplementedError
+
+
 def check_threads(threads: int | None) -> None:
     """Raises UserError for a number of threads below 1; None is as many as pay."""
     if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
