@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.c.winograd.transforms import KERNEL
+from byoc.codegen.c.winograd.transforms import TileGrid
 from byoc.te import Dimension
 
 INPUT = "winograd_input"  # the tag of a stage of transformed tiles of the image
@@ -15,7 +15,7 @@ PAD = 16  # elements after the tiles of one product, so that the products do not
 
 
 @dataclass(frozen=True)
-class WinogradPlan:
+class WinogradPlan(TileGrid):
     """F(*outputs* x *outputs*, 3 x 3) of an image [*batch*, *height*, *width*] of results, *channels* to *filters*.
 
     A register tile is *rows* tiles of the image times *vectors* x *lanes* filters; *blocks* of such rows are done
@@ -35,26 +35,6 @@ class WinogradPlan:
     lanes: int
     blocks: int
     stored: bool
-
-    @property
-    def size(self) -> int:
-        """The inputs along one side of a tile."""
-        return self.outputs + KERNEL - 1
-
-    @property
-    def points(self) -> int:
-        """The products of one tile."""
-        return self.size * self.size
-
-    @property
-    def down(self) -> int:
-        """The tiles from the top to the bottom of the image."""
-        return -(-self.height // self.outputs)
-
-    @property
-    def across(self) -> int:
-        """The tiles from its left to its right."""
-        return -(-self.width // self.outputs)
 
     @property
     def tiles(self) -> Dimension:

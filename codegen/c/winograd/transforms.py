@@ -27,6 +27,34 @@ _POINTS = {
 OUTPUTS = tuple(_POINTS)  # the m of each F(m, 3) that there is
 
 
+class TileGrid:
+    """Tiles of *outputs* x *outputs* results each over images of *height* x *width* results; a plan has such fields."""
+
+    outputs: int
+    height: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """The inputs along one side of a tile."""
+        return self.outputs + KERNEL - 1
+
+    @property
+    def points(self) -> int:
+        """The products of one tile."""
+        return self.size * self.size
+
+    @property
+    def down(self) -> int:
+        """The tiles from the top to the bottom of an image."""
+        return -(-self.height // self.outputs)
+
+    @property
+    def across(self) -> int:
+        """The tiles from its left to its right."""
+        return -(-self.width // self.outputs)
+
+
 @dataclass(frozen=True)
 class Transforms:
     """``outputs`` of one dimension, and the matrices A^T [m, m + 2], G [m + 2, 3] and B^T [m + 2, m + 2]."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from byoc.codegen.c.winograd.transforms import KERNEL
+from byoc.codegen.c.winograd.transforms import TileGrid
 from byoc.codegen.opencl.winograd.convolution import ImageConvolution
 from byoc.te import PrimExpr, Tensor, all_of, const, if_then_else
 
 
 @dataclass(frozen=True)
-class WinogradTiles:
+class WinogradTiles(TileGrid):
     """F(*outputs* x *outputs*, 3 x 3) of *batch* images: *channels* to *filters*, *height* x *width* results of each.
 
     *offsets*: the row and the column of the image that the first tap of the first result reads.
@@ -29,26 +29,6 @@ class WinogradTiles:
         """That of *conv*."""
         batch, filters, height, width = (int(d) for d in conv.stage.shape)
         return WinogradTiles(outputs, batch, int(conv.image.shape[1]), filters, height, width, conv.offsets)
-
-    @property
-    def size(self) -> int:
-        """The inputs along one side of a tile."""
-        return self.outputs + KERNEL - 1
-
-    @property
-    def points(self) -> int:
-        """The products of one tile."""
-        return self.size * self.size
-
-    @property
-    def down(self) -> int:
-        """The tiles from the top to the bottom of an image."""
-        return -(-self.height // self.outputs)
-
-    @property
-    def across(self) -> int:
-        """The tiles from its left to its right."""
-        return -(-self.width // self.outputs)
 
     @property
     def tiles(self) -> int:
