@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +10,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from byoc.runtime.core.errors import ArtifactError, InputError, UnavailableError
+from byoc.runtime.core.errors import ArtifactError, UnavailableError
 from byoc.runtime.core.fork import new_rlock
-from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import read_json
-from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.modules.contiguous_module import ContiguousModule
+from byoc.runtime.modules.module import Members
 from byoc.runtime.modules.saving import opened, sealed
 
 SIGNATURES = "signatures.json"
@@ -36,7 +35,7 @@ def aliased(array: np.ndarray) -> np.ndarray:
     return np.ctypeslib.as_array(memory).view(array.dtype).reshape(array.shape)
 
 
-class ModelModule(Module):
+class ModelModule(ContiguousModule):
     """Symbols as models, whose inputs and outputs are the region's in their order. A subclass says how one is run.
 
     A model is opened when its symbol is first called; what it opens, any number of threads may call. ``ending`` is that
@@ -48,9 +47,8 @@ class ModelModule(Module):
     content_kind: ClassVar[str]
 
     def __init__(self, models: Mapping[str, bytes], signatures: Sequence[Signature]):
-        super().__init__()
+        super().__init__(signatures)
         self.models = dict(models)
-        self.signatures = {s.symbol: s for s in signatures}
         self.symbols = tuple(self.models)
         self._sessions: dict[str, Session] = {}
         self._lock = new_rlock()
@@ -69,26 +67,10 @@ class ModelModule(Module):
                 self._sessions[symbol] = self.open(self.models[symbol])
             return self._sessions[symbol]
 
-    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
-        if name in self.models:
-            return functools.partial(self._call, name)
-        return super().get_function(name, query_imports)
-
-    def _call(self, symbol: str, *args: object) -> None:
-        """Inputs, then outputs, which are filled. Raises InputError for arrays that do not fit."""
-        arrays, signature = [from_any(a) for a in args], self.signatures[symbol]
-        count = len(signature.inputs)
-        if len(arrays) != count + len(signature.outputs):
-            raise InputError(
-                f"{symbol}: expected {count} inputs and {len(signature.outputs)} outputs, got {len(arrays)} arrays"
-            )
-        signature.bind_sizes(arrays[:count])
-        outputs = arrays[count:]
-        direct = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in outputs]
-        self.session(symbol)([np.asarray(a, order="C") for a in arrays[:count]], direct)
-        for output, found in zip(outputs, direct, strict=True):
-            if output is not found:
-                np.copyto(output, found)
+    def run(
+        self, symbol: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: Mapping[str, int]
+    ) -> None:
+        self.session(symbol)(inputs, outputs)
 
     def get_source(self, fmt: str = "") -> str:
         """The sizes of the models; viewers of such models read them once the artefact is unpacked."""

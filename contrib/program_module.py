@@ -5,26 +5,22 @@ A subclass says how a program is run; what every such module does (arguments, co
 
 from __future__ import annotations
 
-import functools
 import json
-from abc import abstractmethod
 from collections.abc import Container, Mapping, Sequence
 from typing import ClassVar
 
-import numpy as np
-
 from byoc.contrib.region_program import RegionProgram, checked_program
-from byoc.runtime.core.errors import ArtifactError, InputError
-from byoc.runtime.core.ndarray import from_any
+from byoc.runtime.core.errors import ArtifactError
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import at, numbered, object_of, read_json, text_of
-from byoc.runtime.modules.module import Members, Module, PackedFunction
+from byoc.runtime.modules.contiguous_module import ContiguousModule
+from byoc.runtime.modules.module import Members
 from byoc.runtime.modules.saving import opened, sealed
 
 PROGRAM, VERSION = "program.json", 1
 
 
-class ProgramModule(Module):
+class ProgramModule(ContiguousModule):
     """Symbols as programs. A subclass has the class attributes and :meth:`run`.
 
     Attributes:
@@ -38,43 +34,16 @@ class ProgramModule(Module):
     settings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, programs: Mapping[str, RegionProgram], signatures: Sequence[Signature], *settings: str):
-        super().__init__()
-        self.programs, self.signatures = dict(programs), {s.symbol: s for s in signatures}
+        super().__init__(signatures)
+        self.programs = dict(programs)
         self.symbols = tuple(self.programs)
         self.chosen = dict(zip(self.settings, settings, strict=True))
-
-    @abstractmethod
-    def run(
-        self, symbol: str, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], sizes: Mapping[str, int]
-    ) -> None:
-        """Fill *outputs* of *symbol*; all arrays lie in the order of their axes."""
 
     def constants(self) -> Mapping[str, Sequence[str]]:
         return {symbol: [spec.name for spec in s.constants] for symbol, s in self.signatures.items()}
 
     def constant_specs(self, symbol: str) -> Sequence[TensorSpec]:
         return self.signatures[symbol].constants
-
-    def get_function(self, name: str, query_imports: bool = False) -> PackedFunction | None:
-        if name in self.programs:
-            return functools.partial(self._call, name)
-        return super().get_function(name, query_imports)
-
-    def _call(self, symbol: str, *args: object) -> None:
-        """Inputs, then outputs, which are filled. Raises InputError for arrays that do not fit, and what runs raise."""
-        arrays, signature = [from_any(a) for a in args], self.signatures[symbol]
-        count = len(signature.inputs)
-        if len(arrays) != count + len(signature.outputs):
-            raise InputError(
-                f"{symbol}: expected {count} inputs and {len(signature.outputs)} outputs, got {len(arrays)} arrays"
-            )
-        inputs = [np.asarray(a, order="C") for a in arrays[:count]]
-        sizes = signature.bind_sizes(inputs)
-        outputs = [a if a.flags.c_contiguous else np.empty(a.shape, a.dtype) for a in arrays[count:]]
-        self.run(symbol, inputs, outputs, sizes)
-        for target, found in zip(arrays[count:], outputs, strict=True):
-            if target is not found:
-                np.copyto(target, found)
 
     def save(self) -> dict[str, bytes]:
         data = {

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from byoc.runtime.core.strict_json import (
 )
 
 Dim = int | str | None
+T = TypeVar("T")
 MOST_LETTERS = 4096  # of a symbol
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOST_DIMENSIONS = 64  # as numpy
@@ -198,6 +199,15 @@ class Signature:
     def check_numbers(self, names: Sequence[str]) -> list[int]:
         """The numbers of the checks *names*; of one that is not declared, the number behind all."""
         return [self.checks.index(name) if name in self.checks else len(self.checks) for name in names]
+
+    def divided(self, arrays: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+        """The inputs and the outputs of a call with *arrays*. Raises InputError where these are not so many."""
+        count = len(self.inputs)
+        if len(arrays) != count + len(self.outputs):
+            raise InputError(
+                f"{self.symbol}: expected {count} inputs and {len(self.outputs)} outputs, got {len(arrays)} arrays"
+            )
+        return arrays[:count], arrays[count:]
 
     def bind_sizes(self, inputs: Sequence[Shaped]) -> Sizes:
         """The sizes of the named dimensions, from the inputs. Raises InputError when an input does not fit."""

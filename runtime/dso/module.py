@@ -343,19 +343,14 @@ class _NativeFunction:
     def bind(self, arrays: Sequence[np.ndarray], known: Mapping[str, int] = NO_SIZES) -> Callable[[], None]:
         """A call on just these arrays, which must be contiguous; *known* are :attr:`undetermined_sizes`."""
         signature = self.signature
-        count = len(signature.inputs)
-        if len(arrays) != count + len(signature.outputs):
-            raise InputError(
-                f"{signature.symbol}: expected {count} inputs and {len(signature.outputs)} outputs, "
-                f"got {len(arrays)} arrays"
-            )
-        sizes = signature.bind_sizes(arrays[:count])
-        for spec, array in zip(signature.outputs, arrays[count:], strict=True):
+        inputs, outputs = signature.divided(arrays)
+        sizes = signature.bind_sizes(inputs)
+        for spec, array in zip(signature.outputs, outputs, strict=True):
             _check_output(signature.symbol, spec, array, sizes)  # which may determine a size that no input does
         for array in arrays:
             if not array.flags.c_contiguous:
                 raise InputError(f"{signature.symbol}: an array of shape {list(array.shape)} is not contiguous")
-        kept = [*arrays[:count], *self.constants, *arrays[count:]]
+        kept = [*inputs, *self.constants, *outputs]
         args = _FFI.new("void *[]", [_FFI.cast("void *", a.ctypes.data) for a in kept])
         size_args = _FFI.new("int64_t[]", [known[n] if n in known else sizes[n] for n in self._size_names])
         need = self._size(size_args)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from byoc.runtime.core.device_event import DeviceEvent
-from byoc.runtime.core.errors import ArtifactError, InputError, KernelError, UnavailableError, UserError
+from byoc.runtime.core.errors import ArtifactError, KernelError, UnavailableError, UserError
 from byoc.runtime.core.ndarray import NDArray, from_any
 from byoc.runtime.core.signature import Signature, TensorSpec
 from byoc.runtime.core.strict_json import at, object_of, read_json, text_of
@@ -132,14 +132,8 @@ class JsonFunction:
         self._signature = module.signatures[symbol]
 
     def __call__(self, *args: object) -> None:
-        arrays = [from_any(a) for a in args]
-        count = len(self._signature.inputs)
-        if len(arrays) != count + len(self._signature.outputs):
-            raise InputError(
-                f"{self._symbol}: expected {count} inputs and {len(self._signature.outputs)} outputs, got {len(arrays)}"
-            )
-        for k, value in enumerate(self._module.call(self._symbol, arrays[:count])):
-            target = arrays[count + k]
+        inputs, outputs = self._signature.divided([from_any(a) for a in args])
+        for k, (value, target) in enumerate(zip(self._module.call(self._symbol, inputs), outputs, strict=True)):
             if value.shape != target.shape:
                 raise KernelError(
                     f"{self._symbol}: its output {k} is of shape {list(value.shape)}, and the graph has "
