@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Built = TypeVar("Built")
 STANDARD = "-cl-std=CL1.2"
+NO_WARNINGS = "-w"  # PoCL's compiler writes how many there were to the standard error of the process
 EXACT_DIVISION = "-cl-fp32-correctly-rounded-divide-sqrt"
 _PROBE = "__kernel void probe(__global float *out) { out[get_global_id(0)] = 1.0f; }\n"
 
@@ -81,10 +82,11 @@ def why_unavailable(selector: str = "") -> str | None:
 
 
 def build_options(opened: OpenDevice) -> str:
-    """OpenCL C 1.2, with division and square roots of float32 rounded as numpy's where the device can."""
+    """OpenCL C 1.2 without warnings, division and square roots of float32 rounded as numpy's where the device can."""
     cl = import_pyopencl()
     exact = opened.device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-    return f"{STANDARD} {EXACT_DIVISION}" if exact else STANDARD
+    options = f"{STANDARD} {NO_WARNINGS}"
+    return f"{options} {EXACT_DIVISION}" if exact else options
 
 
 def build_program(source: str, opened: OpenDevice) -> pyopencl.Program:

@@ -313,3 +313,10 @@ def test_shapes_that_come_again_are_built_once_and_constants_taken_once():
         np.testing.assert_array_equal(got, want)
     assert made.session("f") is made.session("f")
     assert made.session("f").bindings.builds == 2
+
+
+@pytest.mark.needs_opencl
+def test_a_build_in_which_the_driver_warns_writes_nothing_to_the_terminal(capfd):
+    source = f"#warning the driver's compiler says so\n{SOURCE}"
+    build.build_trial(source, devices.open_device())
+    assert capfd.readouterr() == ("", "")
