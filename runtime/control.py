@@ -38,7 +38,8 @@ from byoc.runtime.vm.machine import BytecodeMachine
 from byoc.runtime.vm.program import VMFunction
 
 MEMBER = "control.json"
-Forms = tuple[Sequence[str], Sequence[str]]  # of inputs and outputs: "", "sequence", "optional", of outputs "any rank"; () for tensors alone
+# of inputs and outputs: "", "sequence", "optional", of outputs "any rank"; () for tensors alone
+Forms = tuple[Sequence[str], Sequence[str]]
 
 
 class ControlModule(Module):

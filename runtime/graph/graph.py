@@ -104,7 +104,7 @@ SEQUENCE, OPTIONAL, ANY_RANK = "sequence", "optional", "any rank"
 
 
 def forms_of(graph: Graph, owner: Callable[[str], object]) -> tuple[Sequence[str], Sequence[str]]:
-    """For each input, and each output, whether it is a sequence, an optional or of any rank; nothing where all are tensors.
+    """For each input, and each output, whether it is a sequence, an optional or of any rank; () for tensors alone.
 
     *owner* gives the module of a function.
     """

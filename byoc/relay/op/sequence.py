@@ -2,8 +2,8 @@
 
 ``Sequence[T]`` is a data type without constructors, of these operators alone; ``T`` is the type of every element, a
 size that differs from element to element being unknown in it, and the empty tuple where no element is known yet.
-Nothing is changed in place. An optional is a sequence of at most one element. ``AnyRank[T]`` is a tensor of the dtype of
-the scalar ``T`` whose rank only the run knows, kept as a sequence of it alone; a model may give it, nothing computes
+Nothing is changed in place. An optional is a sequence of at most one element. ``AnyRank[T]`` is a tensor of the dtype
+of the scalar ``T`` whose rank only the run knows, kept as a sequence of it alone; a model may give it, nothing computes
 with it. They stand in functions that the virtual
 machine runs, which moves elements without a copy. Source: ONNX's Sequence operators (opset 11) and scan outputs.
 """

@@ -59,7 +59,7 @@ def straight(node: OnnxNode, what: str, graph: InnerGraph, result: Type | None =
 
 
 def of_any_rank(then: InnerGraph, other: InnerGraph) -> tuple[InnerGraph, InnerGraph]:
-    """Both graphs, whose outputs of one dtype and of different ranks have no rank in their types: for outputs of a model."""
+    """Both graphs, whose outputs of one dtype and different ranks have no rank in their types: those of a model."""
     pairs = list(zip(then.types, other.types, strict=True))
     differ = [joined_element(a, b) is None and _scalar_of(a) == _scalar_of(b) is not None for a, b in pairs]
     made = [
