@@ -22,7 +22,7 @@ from byoc.runtime.core.signature import Signature
 from byoc.runtime.core.strict_json import at, list_of, numbered, object_of, read_json, text_of, texts_of
 from byoc.runtime.dso.native_block import NativeBlock
 from byoc.runtime.graph.executor_base import Executor
-from byoc.runtime.graph.graph import OPTIONAL, SEQUENCE, Graph, Kind, LoopCall, LoopResult
+from byoc.runtime.graph.graph import ANY_RANK, OPTIONAL, SEQUENCE, Graph, Kind, LoopCall, LoopResult
 from byoc.runtime.library import Library
 from byoc.runtime.loading import library_of
 from byoc.runtime.modules.module import Members, Module, PackedFunction, Root, members_below
@@ -38,7 +38,8 @@ from byoc.runtime.vm.machine import BytecodeMachine
 from byoc.runtime.vm.program import VMFunction
 
 MEMBER = "control.json"
-Forms = tuple[Sequence[str], Sequence[str]]  # of inputs and outputs: "", "sequence", "optional"; () for tensors alone
+# of inputs and outputs: "", "sequence", "optional", of outputs "any rank"; () for tensors alone
+Forms = tuple[Sequence[str], Sequence[str]]
 
 
 class ControlModule(Module):
@@ -153,8 +154,9 @@ def _forms(data: object, signature: Signature) -> Forms:
     """The forms of a saved module. Raises ArtifactError for those that do not fit its signature."""
     where = at(MEMBER, "forms")
     inputs, outputs = (tuple(texts_of(names, where)) for names in (list_of(data, where) if data else ((), ())))
-    for names, specs in ((inputs, signature.inputs), (outputs, signature.outputs)):
-        if names and (len(names) != len(specs) or not set(names) <= {"", SEQUENCE, OPTIONAL}):
+    known = {"", SEQUENCE, OPTIONAL}
+    for names, specs, forms in ((inputs, signature.inputs, known), (outputs, signature.outputs, {*known, ANY_RANK})):
+        if names and (len(names) != len(specs) or not set(names) <= forms):
             raise ArtifactError(f"{where}: {list(names)[:8]} are no forms of {len(specs)} values; save the model again")
     return inputs, outputs
 

@@ -34,10 +34,11 @@ from byoc.runtime.modules.module import Module
 class HostFunctions:
     """The functions to compile by symbol, those to interpret, and why.
 
-    ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function. Where they
-    are *returning*, their results are new arrays, so that generated code needs inputs that determine the sizes of
-    these; a graph knows all sizes. ``batch`` is the first dimension of a batch that the whole graph's function computes
-    item by item, a size's name or a number; empty where it does not.
+    ``graph`` calls them, where there is one; ``node_by_node`` says why that cannot be one native function, where some
+    are its own: those of control flow and of regions are not. Where they are *returning*, their results are new arrays,
+    so that generated code needs inputs that determine the sizes of these; a graph knows all sizes. ``batch`` is the
+    first dimension of a batch that the whole graph's function computes item by item, a size's name or a number; empty
+    where it does not.
     """
 
     prefix: str
@@ -85,9 +86,10 @@ class HostFunctions:
 
     def modules(self, options: Mapping[str, object]) -> list[Module]:
         """The modules that have the symbols. Raises CompilerNotFoundError without a C compiler."""
-        if self.graph is not None:
-            none = "none of the host's functions is generated code"
-            self.node_by_node = no_whole_program(Graph(self.graph)) if self.compiled else none
+        if self.graph is not None and self.compiled:
+            self.node_by_node = no_whole_program(Graph(self.graph))
+        elif self.graph is not None and self.interpreted:
+            self.node_by_node = "none of the host's functions is generated code"
         found: list[Module] = []
         if self.compiled:
             native = compile_c(self.compiled, options, self.graph)

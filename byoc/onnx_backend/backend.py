@@ -25,7 +25,7 @@ from byoc.ir.types import TupleType, Type
 from byoc.onnx_backend.node_model import node_model
 from byoc.relay.expr import Function
 from byoc.relay.interpreter import evaluate
-from byoc.relay.op.sequence import is_optional
+from byoc.relay.op.sequence import is_any_rank, is_optional
 from byoc.runtime.library import Library
 
 TARGETS: Mapping[str, Sequence[str]] = {"CPU": ("c",), "OPENCL": ("opencl", "c")}
@@ -91,7 +91,7 @@ class PreparedModel(BackendRep):
         values: list[tuple[object, Type]] = [(found, ty)]
         if isinstance(ty, TupleType) and isinstance(found, list) and len(self._outputs) > 1:
             values = list(zip(found, ty.fields, strict=True))
-        return [_of_optional(v) if is_optional(t) else v for v, t in values]
+        return [_of_optional(v) if is_optional(t) or is_any_rank(t) else v for v, t in values]
 
     def _named(self, inputs: object) -> dict[str, object]:
         if isinstance(inputs, Mapping):

@@ -7,6 +7,7 @@ many again as were made so far, so that a loop without an end takes memory as it
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from byoc.runtime.dso.run_state import FFI, TURNS
 from byoc.runtime.graph.graph import Kind, LoopCall, LoopResult
 
+_VOID = FFI.typeof("void *")
 FEWEST, ROOM = 32, 1 << 26  # runs there is room for at first; bytes of the room for collected values at most
 
 
@@ -144,12 +146,12 @@ def _joined(rooms: Sequence[np.ndarray], count: int) -> np.ndarray:
 def bytes_of(kind: Kind) -> int:
     """The bytes of an array of *kind*."""
     shape, dtype = kind
-    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize
 
 
 def address(array: np.ndarray) -> object:
     """The address of an array's first element."""
-    return FFI.cast("void *", array.ctypes.data)
+    return FFI.cast(_VOID, array.ctypes.data)
 
 
 __all__ = ["FEWEST", "LoopTables", "NativeLoop", "NativePlaces", "address", "bytes_of", "can_repeat"]

@@ -98,13 +98,13 @@ class Graph:
 
 
 # Sequences and optionals at the borders of a model, and graphs that are bodies of loops. A vector ``object[n]`` holds
-# the n elements of a sequence, or the one or none of an optional.
+# the n elements of a sequence, the one or none of an optional, or an output whose rank only the run knows.
 
-SEQUENCE, OPTIONAL = "sequence", "optional"
+SEQUENCE, OPTIONAL, ANY_RANK = "sequence", "optional", "any rank"
 
 
 def forms_of(graph: Graph, owner: Callable[[str], object]) -> tuple[Sequence[str], Sequence[str]]:
-    """For each input, and each output, whether it is a sequence or an optional; nothing where all are tensors.
+    """For each input, and each output, whether it is a sequence, an optional or of any rank; () for tensors alone.
 
     *owner* gives the module of a function.
     """

@@ -111,6 +111,11 @@ def _wrap(sequence: Sequence[np.ndarray]) -> np.ndarray:
     return object_vector(sequence)
 
 
+@kernel("sequence.any_rank")
+def _any_rank(data: np.ndarray) -> tuple[np.ndarray, ...]:
+    return (data,)
+
+
 @kernel("sequence.empty")
 def _empty() -> tuple[np.ndarray, ...]:
     return ()

@@ -17,6 +17,7 @@ MOST_DIMENSIONS = 64
 _OPERATIONS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "sequence.unwrap": (1, 1, ()),
     "sequence.wrap": (1, 1, ()),
+    "sequence.any_rank": (1, 1, ()),
     "sequence.empty": (0, 0, ()),
     "sequence.insert": (2, 3, ()),
     "sequence.erase": (2, 2, ()),

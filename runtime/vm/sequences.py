@@ -87,6 +87,10 @@ def from_machine(value: object) -> object:
     return [from_machine(element) for element in value] if isinstance(value, ADT) else _array(value)
 
 
+def _any_rank(args: Sequence[Value], settings: SequenceSettings) -> Value:
+    return ADT(0, [args[0]])
+
+
 def _empty(args: Sequence[Value], settings: SequenceSettings) -> Value:
     return ADT(0)
 
@@ -149,6 +153,7 @@ def _number(value: Value) -> int:
 _OPERATIONS: dict[str, Callable[[Sequence[Value], SequenceSettings], Value]] = {
     "sequence.unwrap": _unwrap,
     "sequence.wrap": _wrap,
+    "sequence.any_rank": _any_rank,
     "sequence.empty": _empty,
     "sequence.insert": _insert,
     "sequence.erase": _erase,

@@ -157,3 +157,35 @@ def test_a_rule_of_advice_is_met_and_not_met(code):
 
 def test_without_an_accelerator_there_is_no_advice():
     assert byoc.lint(DIGITS).advice == ()
+
+
+CONTROLLED = {
+    "branches": (
+        "g (float[N, 4] x, bool b) => (float[N, 4] y) { y = If (b) <then_branch = t () => (a) { a = Exp (x) }, "
+        "else_branch = e () => (c) { c = Neg (x) }> }",
+        [],
+    ),
+    "a sequence": (
+        "g (float[N, 4] x) => (float[] y) { s = SplitToSequence <axis = 0> (x) y = ConcatFromSequence <axis = 1> (s) }",
+        [],
+    ),
+    "an optional": (
+        "g (optional(float[N]) x, float[M] z) => (bool h, float[M] y) { h = OptionalHasElement (x) y = Exp (z) }",
+        [],
+    ),
+    "numpy in a branch": (
+        "g (float[N] x, bool b) => (float[] y) { y = If (b) <then_branch = t () => (a) { a = Unique (x) }, "
+        "else_branch = e () => (c) { n = Neg (x) c = Unique (n) }> }",
+        ["unique"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTROLLED)
+def test_what_compiles_with_control_flow_is_not_said_not_to(name):
+    text, numpy = CONTROLLED[name]
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]>\n' + text)
+    byoc.compile(model)
+    found = byoc.lint(model)
+    assert found.ok and not found.uncompiled and found.free_sizes
+    assert all(any(o in kept.operator for kept in found.numpy) for o in numpy) and bool(numpy) == bool(found.numpy)

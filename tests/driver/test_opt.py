@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -72,6 +73,123 @@ def test_weights_lie_in_a_file_of_their_own_where_that_is_asked_for(tmp_path, ca
     given = {"image": x}
     wanted = ReferenceEvaluator(onnx.load(DIGITS)).run(None, given)[0]
     np.testing.assert_allclose(byoc.compile(written, targets="json").run(given)[0], wanted, rtol=1e-4, atol=1e-6)
+
+
+OPSET = '<ir_version: 8, opset_import: ["" : 17]>\n'
+TEXTS = {
+    "a decoder's mask over a cache": (
+        """g (int64[B, T] ids, float[B, P, 4] past) => (float[] y, float[] all) <float[9, 4] table, int64 one = {1},
+            int64 zero = {0}, int64[1] first = {0}, float low = {-1000.0}> {
+            e = Gather (table, ids)
+            all = Concat <axis: int = 1> (past, e)
+            shape = Shape (all)
+            total = Gather (shape, one)
+            kept = Shape (past)
+            before = Gather (kept, one)
+            places = Range (zero, total, one)
+            length = Sub (total, before)
+            own = Range (zero, length, one)
+            own_places = Add (own, before)
+            rows = Unsqueeze (own_places, ones)
+            is_seen = LessOrEqual (places, rows)
+            k = Transpose <perm: ints = [0, 2, 1]> (all)
+            scores = MatMul (e, k)
+            masked = Where (is_seen, scores, low)
+            p = Softmax (masked)
+            y = MatMul (p, all)
+        }""",
+        lambda n: {"ids": np.arange(2 * n).reshape(2, n) % 9 - 4, "past": normal(2, n - 1, 4)},
+    ),
+    "shapes that are computed": (
+        """g (float[N, C, H, W] x, int64[2] pair) => (float[] y, float[] z, float[] w) <int64[1] rest = {-1},
+            int64[3] keep = {0, 0, -1}> {
+            y = Reshape (x, keep)
+            z0 = Reshape (x, pair)
+            z = Softmax (z0)
+            f = Flatten <axis: int = 2> (x)
+            s = Shape (x)
+            t = ConstantOfShape (s)
+            w = Add (t, x)
+        }""",
+        lambda n: {"x": normal(2, n, 3, 2), "pair": np.array([-1, n])},
+    ),
+    "slices, tiles and sums": (
+        """g (float[N, S] x, int64[1] end, int64[2] often) => (float[] y, float[] z, float[] c, int64[] q)
+            <int64[1] begin = {0}, int64[1] axis = {1}, int64 one = {1}, int64 three = {3}> {
+            y0 = Slice (x, begin, end, axis)
+            y = Exp (y0)
+            z = Tile (x, often)
+            c = CumSum (x, one)
+            s = Shape (x)
+            q = Div (s, three)
+        }""",
+        lambda n: {"x": normal(3, n + 1), "end": np.array([n]), "often": np.array([2, n])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_models_of_free_sizes_are_written_and_run_the_same(name):
+    ort = pytest.importorskip("onnxruntime")
+    text, feeds = TEXTS[name]
+    source = onnx.parser.parse_model(OPSET + text.replace("<float[9, 4] table, ", "<"))
+    if "table" in text:
+        source.graph.initializer.extend(
+            [numpy_helper.from_array(normal(9, 4), "table"), numpy_helper.from_array(np.array([1]), "ones")]
+        )
+    made = byoc.opt(source, check=False).model
+    first, second = (ort.InferenceSession(m.SerializeToString()) for m in (source, made))
+    for size in (3, 1, 6):
+        given = feeds(size)
+        for found, wanted in zip(second.run(None, given), first.run(None, given), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, strict=True)
+
+
+def test_an_index_outside_is_an_error_of_what_is_written_too():
+    ort = pytest.importorskip("onnxruntime")
+    source = onnx.parser.parse_model(OPSET + "g (float[N, 2] x, int64[K] i) => (float[] y) { y = Gather (x, i) }")
+    session = ort.InferenceSession(byoc.opt(source, check=False).model.SerializeToString())
+    x = normal(3, 2)
+    np.testing.assert_array_equal(session.run(None, {"x": x, "i": np.array([-3, 2])})[0], x[[-3, 2]])
+    for outside in (3, -4, -6):
+        with pytest.raises(Exception, match="out of data bounds"):
+            session.run(None, {"x": x, "i": np.array([outside])})
+
+
+def test_what_is_quantised_is_compared_as_the_model_says(tmp_path):
+    """ONNX Runtime's own simplifications round what stands between two scales otherwise."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    constants = {"w": normal(8, 3, 3, 3), "v": normal(5, 8, 1, 1)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "a", pads=[1] * 4),
+        helper.make_node("Sigmoid", ["a"], ["b"], "b"),
+        helper.make_node("Conv", ["b", "v"], ["c"], "c"),
+        helper.make_node("Softmax", ["c"], ["y"], "y", axis=1),
+    ]
+    plain, quantized = tmp_path / "plain.onnx", tmp_path / "quantized.onnx"
+    onnx.save(model(nodes, {"x": ["N", 3, "H", "W"]}, {"y": ["N", 5, "H", "W"]}, constants), plain)
+
+    class Samples(quantization.CalibrationDataReader):
+        left = 2
+
+        def get_next(self):
+            self.left -= 1
+            return {"x": normal(1, 3, 8, 8)} if self.left >= 0 else None
+
+    quantization.quantize_static(plain, quantized, Samples(), per_channel=True)
+    assert byoc.opt(quantized).agreement.difference < 1e-4
+
+
+def test_an_input_that_is_an_output_keeps_its_name_and_no_name_is_given_twice():
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N"])
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    opsets = [helper.make_opsetid("", 18)]
+    made = byoc.opt(helper.make_model(helper.make_graph([relu], "g", [x], [y, x]), opset_imports=opsets, ir_version=8))
+    assert [o.name for o in made.model.graph.output] == ["y", "x"] and not made.agreement.difference
+    twice = helper.make_model(helper.make_graph([relu], "g", [x], [y, y]), opset_imports=opsets, ir_version=8)
+    with pytest.raises(CompileError, match="two outputs are called 'y', which ONNX does not allow"):
+        byoc.opt(twice)
 
 
 def test_without_an_output_nothing_is_written(tmp_path, monkeypatch):

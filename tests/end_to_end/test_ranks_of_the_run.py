@@ -69,6 +69,27 @@ DECIDED = """g (float[N, S] x) => (float[] y) <int64 one = {1}, int64 axis = {1}
     b = Exp (a)
     y = ReduceSum <keepdims: int = 0> (b)
 }"""
+# outputs of ranks that no type holds
+GIVEN = """g (float[N, S] x, bool b, bool c) => (float[] y, float[] z, float[] v) {
+    w = Neg (x)
+    y = If (b) <
+        then_branch = t () => (a) { a = Flatten <axis: int = 0> (x) },
+        else_branch = e () => (d) { d = ReduceSum <keepdims: int = 0> (x) }
+    >
+    u = Exp (y)
+    z = If (c) <
+        then_branch = t2 () => (a2) { a2 = Relu (u) },
+        else_branch = e2 () => (d2) { d2 = ReduceMax <keepdims: int = 0> (u) }
+    >
+    v = Sin (w)
+}"""
+TEXTS = """g (string[N] x, bool b) => (string[] y, string[] same) <int64 first = {0}> {
+    y = If (b) <
+        then_branch = t () => (a) { a = Gather (x, first) },
+        else_branch = e () => (d) { d = Identity (x) }
+    >
+    same = Identity (y)
+}"""
 
 
 def parsed(text):
@@ -89,8 +110,10 @@ def data(*shape, **more):
         (LAST_OF_FIRST, [data(n, s, 4) for n, s in ((1, 1), (3, 1), (1, 6), (2, 5))]),
         (LOOPED, [data(n, 1, 4, n=np.array(k)) for n in (1, 3) for k in (0, 1, 3)]),
         (DECIDED, [data(n, s) for n in (1, 3) for s in (1, 2)]),
+        (GIVEN, [data(2, 3, b=np.array(b), c=np.array(c)) for b in (True, False) for c in (True, False)]),
+        (TEXTS, [{"x": np.array(["a", "ü"], object), "b": np.array(b)} for b in (True, False)]),
     ],
-    ids=["reshaped", "reduced", "twice", "places", "last of first", "looped", "decided"],
+    ids=["reshaped", "reduced", "twice", "places", "last of first", "looped", "decided", "given", "texts"],
 )
 def test_the_run_decides_between_ranks(text, feeds, tmp_path, artifact_runner):
     model = parsed(text)
@@ -100,7 +123,11 @@ def test_the_run_decides_between_ranks(text, feeds, tmp_path, artifact_runner):
     for found in ([library.run(each) for each in feeds], artifact_runner.run(path, feeds)):
         for one, want in zip(found, wanted, strict=True):
             for got, right in zip(one, want, strict=True):
-                np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5, strict=True)
+                assert (np.shape(got), np.asarray(got).dtype) == (right.shape, right.dtype)
+                if right.dtype == object:
+                    np.testing.assert_array_equal(got, right)
+                else:
+                    np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_an_output_of_either_rank_has_that_of_sizes_that_are_not_1():

@@ -97,10 +97,15 @@ def test_several_decisions_and_one_inside_another() -> None:
         np.testing.assert_allclose(library.run({"x": x})[0], wanted(proto, x), rtol=1e-6)
 
 
-def test_what_computes_from_either_is_refused() -> None:
+@pytest.mark.needs_cc
+def test_what_computes_from_either_has_the_rank_of_the_run() -> None:
     proto = model([*squeezed("s", "x"), helper.make_node("Neg", ["s"], ["y"])])
-    with pytest.raises(ImportModelError, match=r"node s_if \(If\): the branches give .*: one type is needed"):
-        byoc.compile(proto)
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    library = byoc.compile(proto)
+    for shape in ((2, 3, 1), (2, 3, 4), (0, 3, 1)):
+        x = np.random.default_rng(0).random(shape, "float32")
+        np.testing.assert_array_equal(library.run({"x": x})[0], wanted(proto, x), strict=True)
 
 
 def test_what_computes_from_neither_is_refused_by_the_decision() -> None:

@@ -309,10 +309,12 @@ def test_plain_c_of_a_model_with_control_flow_is_refused_with_its_node(tmp_path)
     "text, words",
     [
         (
-            """g (float[2] x, bool c) => (float[2] y) {
-                 y = If(c) <then_branch = t () => (float[2] r) { r = Exp(x) },
-                            else_branch = e () => (float s) { s = ReduceSum<keepdims=0>(x) }> }""",
-            "the branches give Tensor.* and float32 for output 'y': one type is needed",
+            """g (float[2] x, bool c, int64 n) => (float[2] y) {
+                 y = Loop(n, , x) <body = b (int64 i, bool go, float[2] v) => (bool d, float[2] w) {
+                   w = If(c) <then_branch = t () => (float[2] r) { r = Exp(v) },
+                              else_branch = e () => (float s) { s = ReduceSum<keepdims=0>(v) }>
+                   d = Identity(go) }> }""",
+            "the branches give Tensor.* and float32 for output 'w': one type is needed",
         ),
         (
             """g (float[2] x, int64 n) => (float[2] y) {

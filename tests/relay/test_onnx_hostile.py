@@ -112,7 +112,11 @@ REFUSED = {
     ),
     "a circle": (
         model([helper.make_node("Add", ["x", "z"], ["y"]), helper.make_node("Neg", ["y"], ["z"])]),
-        "nodes are out of order",
+        r"nodes Add_0 \(Add\), Neg_1 \(Neg\) read each other's outputs in a circle; the model is damaged",
+    ),
+    "a node of its own output": (
+        model([helper.make_node("Add", ["x", "y"], ["y"], name="a")]),
+        r"node a \(Add\) reads its own output; the model is damaged",
     ),
     "a negative depth": (
         model(

@@ -186,3 +186,22 @@ def test_steps_and_rows_of_any_number_give_the_same_bits_on_any_number_of_thread
         for one, *others, wanted in zip(*found, expected, strict=True):
             np.testing.assert_allclose(one, wanted, rtol=1e-5, atol=2e-6)
             assert all(one.tobytes() == other.tobytes() for other in others)
+
+
+@pytest.mark.needs_cc
+@pytest.mark.parametrize("op", GATES)
+@pytest.mark.parametrize("given", [True, False], ids=["lengths of the run", "lengths of the model"])
+def test_a_row_without_a_step_ends_with_zeros(op, given):
+    case = Case(op, (*ALL, "initial_c"), {"direction": "bidirectional"}, constant=False)
+    model, inputs = case.model(), case.arrays()
+    lengths = inputs["sequence_lens"]
+    lengths[0] = 0
+    if not given:
+        kept = [v for v in model.graph.input if v.name != "sequence_lens"]
+        model.graph.ClearField("input")
+        model.graph.input.extend(kept)
+        model.graph.initializer.append(numpy_helper.from_array(lengths, "sequence_lens"))
+    feeds = {v.name: inputs[v.name] for v in model.graph.input}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for found, wanted in zip(byoc.compile(model).run(feeds), session.run(None, feeds), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=2e-6)

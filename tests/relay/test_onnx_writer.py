@@ -11,10 +11,13 @@ from byoc import relay
 from byoc.contract.support_table import sample_call
 from byoc.driver.pipeline import optimize
 from byoc.ir.op import OPS
+from byoc.ir.types import tensor_types
+from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.expr import Function, Var
 from byoc.relay.interpreter import evaluate
 from byoc.relay.onnx_writer import UnwritableError, to_onnx, unwritable
 from byoc.relay.onnx_writer.rules import rules
+from byoc.relay.onnx_writer.write import PortNames, written_model
 from byoc.relay.traverse import post_order
 from byoc.runtime.core.ndarray import numpy_dtype
 
@@ -33,11 +36,11 @@ def arrays_for(params, seed=0):
         yield (rng.uniform(0.1, 2, shape) if dtype.kind == "f" else rng.integers(0, 3, shape)).astype(dtype)
 
 
-def ran(function, arrays):
+def ran(function, arrays, write=to_onnx):
     """What ONNX Runtime gives for *function* written as ONNX."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    session = ort.InferenceSession(to_onnx(function).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = ort.InferenceSession(write(function).SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {f"x{k}": array for k, array in enumerate(arrays)})
 
 
@@ -48,6 +51,16 @@ def same(found, expected):
         other = np.asarray(other)
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
         np.testing.assert_allclose(one.astype("float64"), other.astype("float64"), rtol=1e-4, atol=1e-5)
+
+
+OF_MODELS = sorted(n for n in {*rules(True)} - {*rules()} | {"divide"} if not n.startswith("dyn."))
+
+
+def of_model(function):
+    """*function* as :func:`byoc.opt` writes models, for which there are more rules."""
+    counts = len(function.params), len(tensor_types(infer_function(function).body.checked_type))
+    ports = PortNames(*([f"{letter}{k}" for k in range(n)] for letter, n in zip("xy", counts, strict=True)))
+    return written_model(function, "model", ports)
 
 
 @pytest.mark.parametrize("name", sorted(rules()))
@@ -69,6 +82,27 @@ def test_an_operator_that_is_written_gives_its_numbers(name):
         same(found, evaluate(byoc.IRModule.from_expr(function), arrays))
         written += 1
     assert written or name in NOWHERE, f"no sample of {name} is written and run"
+
+
+@pytest.mark.parametrize("name", OF_MODELS)
+def test_an_operator_of_models_gives_its_numbers(name):
+    written = 0
+    for sample in OPS[name].samples:
+        call = sample_call(OPS[name], sample)
+        function = Function([n for n in post_order(call) if isinstance(n, Var)], call)
+        arrays = [
+            np.asarray(a + a.dtype.type(a.dtype.kind in "iu")) for a in arrays_for(function.params)
+        ]  # nothing / 0
+        try:
+            found = ran(function, arrays, of_model)
+        except UnwritableError:
+            continue
+        except Exception as error:
+            assert any(word in str(error) for word in NO_KERNEL), error
+            continue
+        same(found, evaluate(byoc.IRModule.from_expr(function), arrays))
+        written += 1
+    assert written, f"no sample of {name} is written and run"
 
 
 NOWHERE = {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "erf"}  # their samples are of float64

@@ -35,9 +35,18 @@ def _called(function: Function, among: Mapping[GlobalVar, Function]) -> Iterator
     return iter(dict.fromkeys(var for var in found if var in among))
 
 
-def _control_module(
-    var: GlobalVar, mod: IRModule, externs: Mapping[GlobalVar, Function], compile_part: CompilePart
-) -> ControlModule:
+def straight_parts(mod: IRModule) -> dict[GlobalVar, Function]:
+    """The functions of straight code that the external functions called by ``main`` call: a library each."""
+    externs, found = external(mod), dict[GlobalVar, Function]()
+    for var in _called(as_function(mod[MAIN]), externs):
+        found.update(_reached(var, externs)[1])
+    return found
+
+
+def _reached(
+    var: GlobalVar, externs: Mapping[GlobalVar, Function]
+) -> tuple[dict[GlobalVar, Function], dict[GlobalVar, Function]]:
+    """What calling *var* calls: the functions that decide, *var* first, and those of straight code."""
     deciding: dict[GlobalVar, Function] = {}
     straight: dict[GlobalVar, Function] = {}
     pending = [var]
@@ -52,6 +61,13 @@ def _control_module(
         else:
             deciding[now] = function
             pending.extend(_called(function, externs))
+    return deciding, straight
+
+
+def _control_module(
+    var: GlobalVar, mod: IRModule, externs: Mapping[GlobalVar, Function], compile_part: CompilePart
+) -> ControlModule:
+    deciding, straight = _reached(var, externs)
     program = ProgramBuilder(deciding, straight)
     for own, function in deciding.items():
         lower_function(program, own, function)

@@ -25,7 +25,7 @@ from byoc.relay.traverse import post_order, substitute
 
 MAIN = "main"
 PARTED = "Parted"  # the attribute of a function whose straight code stands in others
-FORMS = ("input_forms", "output_forms")  # attributes of main: for each value "", "sequence" or "optional"
+FORMS = ("input_forms", "output_forms")  # attributes of main: for each value what _form says
 
 
 def outlined(mod: IRModule) -> IRModule:
@@ -90,10 +90,12 @@ def _field(body: RelayExpr, index: int) -> RelayExpr:
 
 
 def _form(ty: Type) -> str:
-    """What a caller gives or gets: "" for a tensor, else a sequence or an optional."""
-    from byoc.relay.op.sequence import is_optional
+    """What a caller gives or gets: "" for a tensor, else a sequence, an optional, or a tensor of any rank."""
+    from byoc.relay.op.sequence import is_any_rank, is_optional
 
-    return "" if not isinstance(ty, TypeCall) else "optional" if is_optional(ty) else "sequence"
+    if not isinstance(ty, TypeCall):
+        return ""
+    return "optional" if is_optional(ty) else "any rank" if is_any_rank(ty) else "sequence"
 
 
 def _needs_parts(function: Function, sizes: PartSizes) -> bool:

@@ -20,6 +20,7 @@ from byoc.errors import InternalError, in_one_line
 from byoc.relay.frontend.onnx.load import LoadedModel
 
 FREE_SIZES = (2, 1, 16)
+TOLERANCE = 1e-3  # of the largest element of an output
 QUIET = 4  # ONNX Runtime's level of its log: fatal
 
 
@@ -63,7 +64,12 @@ def compared(source: LoadedModel, made: Path) -> Agreement:
     except Exception as error:
         raise InternalError(f"ONNX Runtime does not take what was written: {in_one_line(error)}") from error
     shapes = {i.name: i.shape for i in second.get_inputs()}
-    return _compared(first, second, [random_inputs(inputs, shapes, size) for size in FREE_SIZES])
+    candidates = [random_inputs(inputs, shapes, size) for size in FREE_SIZES]
+    found = _compared(first, second, candidates)
+    if found.difference <= TOLERANCE:
+        return found
+    # ONNX Runtime's own simplifications compute in fewer bits than the model says where it quantizes
+    return _compared(_session(runtime, whole, False), _session(runtime, str(made), False), candidates)
 
 
 def _compared(first: Any, second: Any, candidates: Sequence[dict[str, np.ndarray]]) -> Agreement:
@@ -114,7 +120,9 @@ def difference(found: Iterable[np.ndarray], wanted: Iterable[np.ndarray]) -> flo
     return most
 
 
-def _session(runtime: ModuleType, model: str | bytes) -> Any:
+def _session(runtime: ModuleType, model: str | bytes, simplified: bool = True) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = QUIET
+    if not simplified:
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

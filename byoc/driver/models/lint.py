@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from byoc.base.progress import silent
+from byoc.driver.bytecode.control import external, part_of, with_externs, with_parts
+from byoc.driver.bytecode.control_modules import straight_parts
 from byoc.driver.compiler.compile import CompileOptions, host_main
 from byoc.driver.compiler.integers import region_integers, simplified
 from byoc.driver.compiler.module_plan import accelerators, named_targets, plan_module
@@ -32,6 +34,7 @@ from byoc.partition.boundaries import HOST
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Call, Function
 from byoc.relay.frontend.onnx.load import load_model
+from byoc.relay.op.sequence import element_of
 from byoc.relay.traverse import post_order
 
 
@@ -119,7 +122,7 @@ def lint(asked: PlanRequest) -> LintReport:
     progress("planning")
     plan = plan_module(mod, asked.target_list(), asked, asked.model if not found.unsupported else None, progress)
     progress("looking at the host's share")
-    numpy, uncompiled = _host_share(mod, plan, asked)
+    numpy, uncompiled = _host_share(mod, plan, asked, found.mod)
     main = found.mod["main"]
     assert isinstance(main, Function)
     return LintReport(
@@ -152,17 +155,38 @@ def _tied(plan: Plan) -> list[Kept]:
     return [Kept(operator, reason, _once(nodes)) for (operator, reason), nodes in found.items()]
 
 
-def _host_share(mod: IRModule, plan: Plan, asked: PlanRequest) -> tuple[list[Kept], str]:
-    """The host's functions on numpy kernels, and why the host's share would not compile."""
-    options = CompileOptions(pipeline=asked.pipeline)
+def _host_share(mod: IRModule, plan: Plan, asked: PlanRequest, source: IRModule) -> tuple[list[Kept], str]:
+    """The host's functions on numpy kernels, and why the host's share would not compile.
+
+    *source* is the module before simplification, whose parts are looked at one by one where it has control flow, as
+    they are compiled; *mod* is the simplified one, which *plan* cuts.
+    """
     try:
-        cut = region_integers(plan.apply(mod))
-        regions = {v: f for v, f in cut.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
-        program = lower_host(host_main(cut, plan, options, HostProducts()), regions)
+        whole = with_externs(with_parts(source))
+        if not external(whole):
+            return _on_numpy(mod, plan, asked), ""
+        found = _on_numpy(*_planned(whole, asked), asked)
+        for var, function in straight_parts(whole).items():
+            found += _on_numpy(*_planned(part_of(whole, var, function), asked), asked)
     except CompileError as error:
         return [], str(error)
-    functions = program.functions
-    return [_kept(functions.interpreted[name], why) for name, why in functions.fallback_reasons.items()], ""
+    return found, ""
+
+
+def _planned(mod: IRModule, asked: PlanRequest) -> tuple[IRModule, Plan]:
+    """*mod*, simplified, and its plan."""
+    targets = accelerators(named_targets(asked.target_list(), asked, None))
+    mod = simplified(mod, targets, asked.pipeline, asked.precision)
+    return mod, plan_module(mod, asked.target_list(), asked)
+
+
+def _on_numpy(mod: IRModule, plan: Plan, asked: PlanRequest) -> list[Kept]:
+    """The host's functions on numpy kernels of a module, whose external functions are other modules' matter."""
+    cut = region_integers(plan.apply(mod))
+    regions = {v: f for v, f in cut.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+    main = host_main(cut, plan, CompileOptions(pipeline=asked.pipeline), HostProducts())
+    functions = lower_host(main, {**regions, **external(cut)}).functions
+    return [_kept(functions.interpreted[name], why) for name, why in functions.fallback_reasons.items()]
 
 
 def _kept(function: Function, reason: str) -> Kept:
@@ -175,7 +199,7 @@ def _free_sizes(main: Function) -> dict[str, list[str]]:
     """Each named size of the inputs, and where it is."""
     found: dict[str, list[str]] = {}
     for param in main.params:
-        for ty in tensor_types(param.checked_type):
+        for ty in tensor_types(element_of(param.checked_type) or param.checked_type):
             for axis, dim in enumerate(ty.shape):
                 if isinstance(dim, Any):
                     found.setdefault(dim.name or "(no name)", []).append(f"axis {axis} of {param.name_hint}")

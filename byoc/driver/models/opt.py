@@ -18,7 +18,7 @@ from onnx import ModelProto
 
 from byoc.base.progress import silent
 from byoc.driver.model import as_onnx, module_of
-from byoc.driver.models.against_onnxruntime import Agreement, compared
+from byoc.driver.models.against_onnxruntime import TOLERANCE, Agreement, compared
 from byoc.driver.models.options import OptRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
@@ -31,7 +31,6 @@ from byoc.relay.onnx_writer.write import PortNames, written_model
 from byoc.runtime.artefact.artifact import replace_file
 
 LARGEST_FILE = 2**31 - 2**20  # of a protobuf message, less what the graph itself may take
-TOLERANCE = 1e-3  # of the largest element of an output
 
 
 @dataclass(frozen=True)
@@ -103,6 +102,9 @@ def opt(asked: OptRequest) -> OptimizedModel:
 def _written(main: Function, name: str, source: str) -> ModelProto:
     given = main.attrs.get("output_names")
     outputs = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
+    twice = next((name for k, name in enumerate(outputs) if name in outputs[:k]), None)
+    if twice is not None:
+        raise CompileError(f"{source}: two outputs are called {twice!r}, which ONNX does not allow; name each once")
     names = PortNames([str(p.name_hint) for p in main.params], outputs)
     try:
         return tidied(written_model(main, name, names))

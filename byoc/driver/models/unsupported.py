@@ -20,6 +20,7 @@ from byoc.relay.frontend.onnx.functions import FunctionTable
 from byoc.relay.frontend.onnx.graph import all_nodes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
+from byoc.relay.frontend.onnx.node_order import values_read
 from byoc.relay.frontend.onnx_importer import import_loaded
 
 MOST_ROUNDS = 200  # refusals one after the other; each costs an import
@@ -128,7 +129,7 @@ def _without(model: LoadedModel, refused: set[int]) -> tuple[ModelProto | None, 
                     graph.input.append(types[name])
                 else:
                     lost.add(name)
-        elif lost.intersection(_reads(node)):
+        elif lost.intersection(values_read(node)):
             lost.update(filter(None, node.output))
             gone += 1
         else:
@@ -138,12 +139,6 @@ def _without(model: LoadedModel, refused: set[int]) -> tuple[ModelProto | None, 
     graph.node.extend(kept)
     graph.output.extend(outputs)
     return (rest if kept and outputs else None), gone
-
-
-def _reads(node: NodeProto) -> set[str]:
-    """The values that *node* and the graphs in it read."""
-    graphs = [g for a in node.attribute for g in ([a.g, *a.graphs] if a.HasField("g") else a.graphs)]
-    return {*node.input, *(name for graph in graphs for inner in graph.node for name in _reads(inner))}
 
 
 def _types(model: ModelProto) -> dict[str, ValueInfoProto]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+from byoc.ir.types import Any, TensorType
 from byoc.runtime.core.ndarray import numpy_dtype
 
 OPSET = 18
@@ -20,9 +21,12 @@ def element_type(dtype: str) -> int:
 class GraphWriter:
     """Nodes and constants in order. Every name is new, and none of *taken*."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
+    def __init__(self, taken: Iterable[str] = (), of_model: bool = False) -> None:
+        self.of_model = of_model
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
+        self.unchecked: dict[str, str] = {}  # indices before they were looked at, by those behind
+        self._sizes: dict[str, tuple[str, int]] = {}  # a value that has a size of a name, and along which axis
         self._names = 0
         self._taken = frozenset(taken)
 
@@ -39,6 +43,19 @@ class GraphWriter:
         made = numpy_helper.from_array(np.asarray(array, order="C"), self.name("const"))
         self.constants.append(made)
         return str(made.name)
+
+    def note(self, value: str, ty: TensorType) -> None:
+        """Remember that *value* has the free sizes of *ty*."""
+        for axis, dim in enumerate(ty.shape):
+            if isinstance(dim, Any) and dim.name:
+                self._sizes.setdefault(dim.name, (value, axis))
+
+    def size(self, dim: Any) -> str | None:
+        """A vector of int64 that holds a free size alone; None where no value before has it."""
+        if dim.name not in self._sizes:
+            return None
+        value, axis = self._sizes[dim.name]
+        return self.value("Shape", value, start=axis, end=axis + 1)
 
     def scalar(self, value: float, dtype: str) -> str:
         """A constant of no dimension."""

@@ -51,8 +51,14 @@ def split(at: Written) -> list[str]:
 
 def strided_slice(at: Written) -> str:
     """By begins, ends and steps along the axes that have them, of static tensors."""
-    attrs, shape = at.attrs, static(at.type(0))
+    static(at.type(0))
     static(at.result)
+    return sliced(at)
+
+
+def sliced(at: Written) -> str:
+    """By begins, ends and steps along the axes that have them."""
+    attrs, shape = at.attrs, at.type(0).shape
     begin, end = list(map(int, attrs.begin)), list(map(int, attrs.end))
     axes = [int(a) % len(shape) for a in attrs.axes] if attrs.axes else list(range(len(begin)))
     steps = [int(s) for s in attrs.strides] if attrs.strides else []

@@ -12,7 +12,7 @@ _BY_SUM = {"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax", "min": 
 
 def reduce(at: Written) -> str:
     """Over axes, or over all."""
-    axes = _axes(at)
+    axes = axes_of(at)
     needs(axes or not at.type(0).shape, "a reduction over no axis")
     name = _BY_SUM[at.operator]
     needs(0 not in at.type(0).shape, "a reduction of nothing, which ONNX leaves open")
@@ -24,7 +24,7 @@ def reduce(at: Written) -> str:
 
 def arg_reduce(at: Written) -> str:
     """The first place, or the last, along one axis."""
-    axes = _axes(at)
+    axes = axes_of(at)
     needs(len(axes) == 1, "the place of the largest over several axes")
     needs(0 not in at.type(0).shape, "a reduction of nothing, which ONNX leaves open")
     name = "ArgMax" if at.operator == "argmax" else "ArgMin"
@@ -33,7 +33,8 @@ def arg_reduce(at: Written) -> str:
     return found if at.result.dtype == "int64" else at.value("Cast", found, to=element_type(at.result.dtype))
 
 
-def _axes(at: Written) -> list[int]:
+def axes_of(at: Written) -> list[int]:
+    """The axes over which a reduction goes."""
     rank, given = len(at.type(0).shape), at.attrs.axis
     if given is None or (isinstance(given, (tuple, list)) and not given):
         named = list(range(rank))

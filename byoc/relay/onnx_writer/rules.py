@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onnx import TensorProto
+
 from byoc.errors import UnsupportedError, in_one_line
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, Type, tensor_types
@@ -18,6 +20,11 @@ from byoc.relay.expr import Call, Constant
 from byoc.relay.onnx_writer.graph import GraphWriter, element_type
 
 FAMILIES = ("pointwise", "movement", "neural", "reductions")
+OF_MODELS = (
+    "arithmetic",
+    "indexing",
+    "sizes",
+)  # further ones, which regions for ONNX Runtime and OpenVINO are not written with
 
 
 class UnwritableError(UnsupportedError):
@@ -89,25 +96,35 @@ def static(ty: Type) -> tuple[int, ...]:
     return ty.concrete_shape
 
 
-def write_call(call: Call, graph: GraphWriter, inputs: Sequence[str | Sequence[str]]) -> list[str]:
-    """Write the typed *call* of an operator; the names of its result's tensors. Raises UnwritableError."""
+def write_call(
+    call: Call, graph: GraphWriter, inputs: Sequence[str | Sequence[str]], of_model: bool = False
+) -> list[str]:
+    """Write the typed *call* of an operator; the names of its result's tensors. Raises UnwritableError.
+
+    *of_model* is for a whole model, for which there are more rules (:data:`OF_MODELS`) than for regions.
+    """
     needs(isinstance(call.op, Op), f"a call of a {type(call.op).__name__}")
     assert isinstance(call.op, Op)
-    known = rules()
+    known = rules(of_model)
     needs(call.op.name in known, f"{call.op.name} has no rule")
     for ty in [t for value in (call, *call.args) for t in tensor_types(value.checked_type)]:
         try:
-            element_type(ty.dtype)
+            number = element_type(ty.dtype)
         except (KeyError, ValueError, TypeError) as error:
             raise UnwritableError(f"a tensor of {ty.dtype}") from error
+        needs(number <= TensorProto.BFLOAT16, f"a tensor of {ty.dtype}, which ONNX has from opset 19 on")
     found = known[call.op.name](Written(call, graph, inputs))
-    return [found] if isinstance(found, str) else found
+    names = [found] if isinstance(found, str) else found
+    for name, ty in zip(names, tensor_types(call.checked_type), strict=True):
+        graph.note(name, ty)
+    return names
 
 
 @functools.cache
-def rules() -> Mapping[str, Rule]:
-    """All rules, by operator: the tables ``RULES`` of the families."""
-    tables = [importlib.import_module(f"byoc.relay.onnx_writer.{family}").RULES for family in FAMILIES]
+def rules(of_model: bool = False) -> Mapping[str, Rule]:
+    """All rules, by operator: the tables ``RULES`` of the families; those for models too where it is one."""
+    families = (*FAMILIES, *OF_MODELS) if of_model else FAMILIES
+    tables = [importlib.import_module(f"byoc.relay.onnx_writer.{family}").RULES for family in families]
     return {name: rule for table in tables for name, rule in table.items()}
 
 

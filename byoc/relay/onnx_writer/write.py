@@ -55,18 +55,21 @@ def to_onnx(function: Function, name: str = "region") -> ModelProto:
 
 
 def written_model(function: Function, name: str, ports: PortNames | None = None) -> ModelProto:
-    """As :func:`to_onnx`, unchecked, with inputs and outputs called as *ports* says."""
+    """As :func:`to_onnx`, unchecked; a whole model, for which there are more rules, where *ports* has its names."""
     function = infer_function(function)
-    ports = ports or PortNames()
-    graph = GraphWriter([*ports.inputs, *ports.outputs])
+    of_model, ports = ports is not None, ports or PortNames()
+    graph = GraphWriter([*ports.inputs, *ports.outputs], of_model)
     names: dict[RelayExpr, Names] = {}
     inputs: list[ValueInfoProto] = []
     for param in function.params:
         names[param] = _inputs_of(param, inputs, ports)
+        for given, ty in zip(_flat([names[param]]), tensor_types(param.checked_type), strict=True):
+            graph.note(given, ty)
     found = _written(function.body, names, graph)
     outputs = []
     for number, (ty, source) in enumerate(zip(tensor_types(function.body.checked_type), _flat([found]), strict=True)):
-        graph.nodes.append(helper.make_node("Identity", [source], [ports.output(number)]))
+        if source != ports.output(number):  # an input that is an output, of one name
+            graph.nodes.append(helper.make_node("Identity", [source], [ports.output(number)]))
         outputs.append(_value_info(ports.output(number), ty))
     made = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
@@ -113,7 +116,7 @@ def _name_of(node: RelayExpr, names: dict[RelayExpr, Names], graph: GraphWriter)
         inner = infer_function(node.op)
         return _written(inner.body, {p: names[a] for p, a in zip(inner.params, node.args, strict=True)}, graph)
     if isinstance(node, Call):
-        found = write_call(node, graph, [names[a] for a in node.args])
+        found = write_call(node, graph, [names[a] for a in node.args], graph.of_model)
         return found[0] if isinstance(node.checked_type, TensorType) else found
     raise UnwritableError(f"a {type(node).__name__}: ONNX is written of calls of operators and tuples")
 

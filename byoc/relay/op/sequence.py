@@ -2,7 +2,9 @@
 
 ``Sequence[T]`` is a data type without constructors, of these operators alone; ``T`` is the type of every element, a
 size that differs from element to element being unknown in it, and the empty tuple where no element is known yet.
-Nothing is changed in place. An optional is a sequence of at most one element. They stand in functions that the virtual
+Nothing is changed in place. An optional is a sequence of at most one element. ``AnyRank[T]`` is a tensor of the dtype
+of the scalar ``T`` whose rank only the run knows, kept as a sequence of it alone; a model may give it, nothing computes
+with it. They stand in functions that the virtual
 machine runs, which moves elements without a copy. Source: ONNX's Sequence operators (opset 11) and scan outputs.
 """
 
@@ -23,7 +25,8 @@ from byoc.relay.op.core.type_relations import normalize_axis, tensor_arg
 
 SEQUENCE = GlobalTypeVar("Sequence")
 OPTIONAL = GlobalTypeVar("Optional")
-_NAMES = (SEQUENCE.name_hint, OPTIONAL.name_hint)
+ANY_RANK = GlobalTypeVar("AnyRank")
+_NAMES = (SEQUENCE.name_hint, OPTIONAL.name_hint, ANY_RANK.name_hint)
 UNKNOWN = TupleType(())  # the element of a sequence of which nothing is known
 MOVES = Traits(OpKind.SEQUENCE)
 
@@ -84,6 +87,11 @@ def is_optional(ty: Type) -> bool:
     return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == OPTIONAL.name_hint
 
 
+def is_any_rank(ty: Type) -> bool:
+    """True for the type of a tensor whose rank only the run knows."""
+    return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == ANY_RANK.name_hint
+
+
 def joined_element(first: Type, second: Type) -> Type | None:
     """The type of what is of one type or the other: sizes that differ are unknown; None where nothing holds both."""
     if UNKNOWN in (first, second):
@@ -91,9 +99,8 @@ def joined_element(first: Type, second: Type) -> Type | None:
     inner = element_of(first), element_of(second)
     if inner[0] is not None and inner[1] is not None:
         both = joined_element(inner[0], inner[1])
-        if both is None or is_optional(first) != is_optional(second):
-            return None
-        return TypeCall(OPTIONAL if is_optional(first) else SEQUENCE, (both,))
+        assert isinstance(first, TypeCall) and isinstance(second, TypeCall)
+        return TypeCall(first.func, (both,)) if both is not None and first.func == second.func else None
     if not isinstance(first, TensorType) or not isinstance(second, TensorType):
         return first if first == second else None
     if first.dtype != second.dtype or first.ndim != second.ndim:
@@ -135,6 +142,10 @@ def _at_rel(types: Sequence[Type], attrs: None) -> Type:
 def _erase_rel(types: Sequence[Type], attrs: None) -> Type:
     _position(types, 1)
     return sequence_of(_element(types))
+
+
+def _any_rank_rel(types: Sequence[Type], attrs: None) -> Type:
+    return TypeCall(ANY_RANK, (TensorType((), tensor_arg(types, 0).dtype),))
 
 
 def _length_rel(types: Sequence[Type], attrs: None) -> Type:
@@ -204,6 +215,13 @@ register_op(
     traits=MOVES,
 )
 register_op(
+    "sequence.any_rank",
+    inputs=("data",),
+    rel=_any_rank_rel,
+    doc="A tensor without its rank in its type, which a model gives where the run decides between tensors.",
+    traits=MOVES,
+)
+register_op(
     "sequence.empty",
     inputs=(),
     rel=lambda types, attrs: sequence_of(UNKNOWN),
@@ -269,6 +287,11 @@ def unwrap(data: Operand, ty: Type) -> Call:
 def wrap(sequence: Operand) -> Call:
     """A vector of objects that holds the elements of *sequence*."""
     return make_call("sequence.wrap", [as_expr(sequence)], None)
+
+
+def any_rank(data: Operand) -> Call:
+    """``T[...] -> AnyRank[T]``: *data* without its rank in its type."""
+    return make_call("sequence.any_rank", [as_expr(data)], None)
 
 
 def empty() -> Call:

@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 
 from byoc.runtime.core.entry_points import source_of
-from byoc.runtime.core.errors import KernelError
+from byoc.runtime.core.errors import KernelError, UserError
 from byoc.runtime.kernels.core.attributes import by_keywords
 
 Arrays = np.ndarray | tuple[np.ndarray, ...]
@@ -115,7 +115,8 @@ class NumpyKernel:
     def __call__(self, *arrays: object, **attrs: object) -> Arrays:
         """Run on arrays; attributes that the kernel does not name are ignored, a missing one is a KernelError.
 
-        So is an operation that numpy does not define for the dtypes: the type relations of Relay take them all.
+        So is an operation that numpy does not define for the dtypes, since the type relations of Relay take them all,
+        and what it says of values that our own kernels hand on, such as sizes below 0 or beyond all memory.
         Infinities and NaNs are numbers like others: numpy does not warn of them, as compiled code does not.
         """
         self.check_attributes(attrs)
@@ -128,6 +129,10 @@ class NumpyKernel:
                 raise KernelError(f"kernel {self.name} failed: TypeError: {error}{_line_of(error)}") from error
             dtypes = ", ".join(dict.fromkeys(str(a.dtype) for a in arrays if isinstance(a, np.ndarray)))
             raise KernelError(f"kernel {self.name} is not defined for elements of {dtypes}: {error}") from error
+        except (ArithmeticError, LookupError, ValueError) as error:
+            if isinstance(error, UserError) or not str(getattr(self.function, "__module__", "numpy")).startswith(OWN):
+                raise
+            raise KernelError(f"kernel {self.name} cannot compute with these inputs: {error}") from error
 
 
 def _line_of(error: BaseException) -> str:

@@ -5,7 +5,9 @@ the tensor itself, and ``x.squeeze()`` as a Squeeze without axes, which drops ea
 is that of both. What stands behind mostly computes from one of them only, so each is tried: where the rest is imported
 behind one alone, the model is that, and its run checks the condition (``check_condition``). Where it is imported behind
 both, all that follows becomes two functions between which the run decides, if their outputs have one type. Where they
-have not, an If is refused, and a Squeeze takes free sizes for more than 1, at which the run looks too.
+have not, a Squeeze takes free sizes for more than 1, at which the run looks too, and behind an If the outputs of the
+model, which nothing computes with, have the rank that the run gives them (``AnyRank``); a function's or a body's are
+refused.
 """
 
 from __future__ import annotations
@@ -105,10 +107,12 @@ class BranchTrials:
 
     def _either(self, error: BranchesDifferError, rest: NodesToConvert, body: Body) -> None:
         """Import *rest* as two functions. Raises ImportModelError where their outputs have no type in common."""
-        from byoc.relay.frontend.onnx.decisions import decided
+        from byoc.relay.frontend.onnx.decisions import decided, of_any_rank
 
         assert error.condition is not None and error.node is not None
         then, other = (self._function(error, condition, rest, body) for condition in (True, False))
+        if rest.names and error.assumed is None:  # outputs of the model
+            then, other = of_any_rank(then, other)
         infer_expr(error.condition)
         made = decided(error.node, error.condition, (then, other), rest.made())
         for name, value in zip(rest.made(), made, strict=True):

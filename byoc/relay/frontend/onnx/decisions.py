@@ -6,15 +6,16 @@ Which one is taken says a function that holds one Relay ``If`` (``subgraphs.py``
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from byoc import relay
 from byoc.ir.expr import GlobalVar, RelayExpr
-from byoc.ir.types import TensorType, TupleType, Type
+from byoc.ir.types import TensorType, TupleType, Type, TypeCall
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Call, If, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
-from byoc.relay.op.sequence import joined_element
+from byoc.relay.op.sequence import any_rank, is_any_rank, joined_element
 
 
 def scalar(node: OnnxNode, value: RelayExpr) -> RelayExpr:
@@ -55,6 +56,27 @@ def straight(node: OnnxNode, what: str, graph: InnerGraph, result: Type | None =
     """The function of an inner graph: its parameters, then what it captures."""
     params = [*graph.params, *(param for param, _ in graph.captured)]
     return node.services.functions.straight(f"{node.name} {what}", params, graph.outputs, node.name, result)
+
+
+def of_any_rank(then: InnerGraph, other: InnerGraph) -> tuple[InnerGraph, InnerGraph]:
+    """Both graphs, whose outputs of one dtype and different ranks have no rank in their types: those of a model."""
+    pairs = list(zip(then.types, other.types, strict=True))
+    differ = [joined_element(a, b) is None and _scalar_of(a) == _scalar_of(b) is not None for a, b in pairs]
+    made = [
+        [_without_rank(output) if free else output for output, free in zip(graph.outputs, differ, strict=True)]
+        for graph in (then, other)
+    ]
+    return replace(then, outputs=made[0]), replace(other, outputs=made[1])
+
+
+def _scalar_of(ty: Type) -> TensorType | None:
+    """A scalar of the dtype of a tensor, whatever its rank; None for another value."""
+    found = ty.args[0] if isinstance(ty, TypeCall) and is_any_rank(ty) else ty
+    return TensorType((), found.dtype) if isinstance(found, TensorType) else None
+
+
+def _without_rank(value: RelayExpr) -> RelayExpr:
+    return value if is_any_rank(infer_expr(value)) else any_rank(value)
 
 
 def decided(

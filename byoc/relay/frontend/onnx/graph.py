@@ -1,4 +1,4 @@
-"""The importer: an ONNX graph, node by node in its order, becomes the function ``main``.
+"""The importer: an ONNX graph, node by node, each behind those that it reads, becomes the function ``main``.
 
 Ensures: every call made for a node carries the node's name as its span, and is typed as soon as it is made, so that
 an error names the node; what depends on constants alone is a constant. Value names are looked up, never evaluated.
@@ -28,6 +28,7 @@ from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
+from byoc.relay.frontend.onnx.node_order import in_order
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
@@ -144,6 +145,8 @@ class GraphImporter:
 
     def _convert_nodes(self, rest: NodesToConvert, body: Body) -> None:
         services = _Services(self, body)
+        if rest.first == 0:
+            rest = in_order(rest, self._model.name)
         for position in range(rest.first, len(rest.nodes)):
             proto, taken = rest.nodes[position], rest.taken if position == rest.first else ()
             name = rest.names[position] if rest.names else body.origin
@@ -202,7 +205,7 @@ class GraphImporter:
         if value is None and not scope.is_absent(value_name):
             raise ImportModelError(
                 f"{self._model.name}: node {name} ({proto.op_type}) reads {value_name!r}, which is neither an input, "
-                "an initialiser nor the output of an earlier node; the model is damaged or its nodes are out of order"
+                "an initialiser nor the output of a node; the model is damaged"
             )
         return value
 

@@ -137,8 +137,8 @@ def _check_whole(proto: ModelProto, name: str) -> None:
         if proto.ir_version or proto.opset_import:
             raise ImportModelError(f"{name}: has no graph; the file is truncated, or only part of a model")
         raise ImportModelError(f"{name}: is not an ONNX model; export it to ONNX first")
-    if not proto.graph.node:
-        raise ImportModelError(f"{name}: the graph is empty: it has no node, so there is nothing to compile")
+    if not proto.graph.node and not proto.graph.output:
+        raise ImportModelError(f"{name}: the graph is empty: it has no node and no output, so nothing is to compile")
     if not proto.graph.output:
         raise ImportModelError(f"{name}: the graph has no output, so there is nothing to compute; name one")
 

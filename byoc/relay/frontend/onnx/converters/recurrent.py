@@ -117,12 +117,22 @@ class _Layer:
         return halves[0], halves[1]
 
     def state(self, index: int, direction: _Direction) -> RelayExpr:
-        """A state before the first step, ``T[batch, hidden]``: input *index*, or zeros."""
+        """A state before the first step, ``T[batch, hidden]``: input *index*, or zeros.
+
+        Zeros too for a row of no step, whose last state that is: ONNX says nothing of it, ONNX Runtime gives 0.
+        """
         value = self.node.optional(index)
         if value is None:
             return self.zero_state()
         axis = 1 if self.batch_first else 0
-        return relay.take(value, constant(direction.index, "int32"), axis=axis, mode="clip")
+        state = relay.take(value, constant(direction.index, "int32"), axis=axis, mode="clip")
+        if self.lengths is None:
+            return state
+        known = self.node.value(4)
+        if known is not None and known.min(initial=1) > 0:
+            return state
+        runs = relay.expand_dims(relay.greater(self.lengths, relay.zeros_like(self.lengths)), axis=1)
+        return relay.where(runs, state, constant(np.zeros((), self.node.dtype(value))))
 
     def zero_state(self) -> RelayExpr:
         """Zeros ``T[batch, hidden]``, as many rows as the inputs have."""

@@ -132,11 +132,17 @@ def _flatten(node: OnnxNode) -> RelayExpr:
         return relay.reshape(node[0], [-1, math.prod(map(int, columns))])
     if all(isinstance(d, int) for d in rows):
         return relay.reshape(node[0], [math.prod(map(int, rows)), -1])
-    raise node.error(f"flattening {node.type_of(node[0])} at axis {axis} needs known sizes; fix them with shapes=")
+    data = node[0]
+    for _ in range(axis - 1):
+        data = relay.reshape(data, [-3, -2])
+    return _columns_joined(data, len(columns))
 
 
 def _columns_joined(data: RelayExpr, count: int) -> RelayExpr:
-    """The last *count* dimensions as one, pair by pair: the 0 of an empty one would be read as that of the data."""
+    """A matrix of *data*, whose last *count* dimensions become one.
+
+    Pair by pair: the 0 of an empty one would be read as that of the data.
+    """
     for _ in range(count - 1):
         data = relay.reshape(data, [0, -3, -2])
     return data

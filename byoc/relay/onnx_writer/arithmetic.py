@@ -1,0 +1,72 @@
+"""Operators that compute numbers, as whole models have them and regions have not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from byoc.relay.onnx_writer import pointwise
+from byoc.relay.onnx_writer.reductions import axes_of
+from byoc.relay.onnx_writer.rules import Rule, Written, needs
+
+_SIGNED = ("int32", "int64")
+
+
+def variance(at: Written) -> str:
+    """The mean of the squared distances from a mean."""
+    needs(not at.attrs.unbiased, "an unbiased variance")
+    away = at.value("Sub", *at.names)
+    axes = at.graph.constant(axes_of(at))
+    return at.value("ReduceMean", at.value("Mul", away, away), axes, keepdims=int(bool(at.attrs.keepdims)))
+
+
+def isfinite(at: Written) -> str:
+    """Neither an infinity nor a NaN."""
+    return at.value("Not", at.value("Or", at.value("IsInf", at.names[0]), at.value("IsNaN", at.names[0])))
+
+
+def rounded(at: Written) -> str:
+    """Halves to the even number."""
+    return at.value("Round", at.names[0])
+
+
+def divide(at: Written) -> str:
+    """Of integers towards zero."""
+    return at.value("Div", *at.names) if at.result.dtype in _SIGNED else pointwise.divide(at)
+
+
+def floored(at: Written) -> str:
+    """The quotient of integers downwards, and what remains, which has the divisor's sign as ONNX's ``Mod``."""
+    needs(at.result.dtype in _SIGNED, f"{at.operator} of {at.result.dtype}")
+    rest = at.value("Mod", *at.names)
+    if at.operator == "floor_mod":
+        return rest
+    return at.value("Div", at.value("Sub", at.names[0], rest), at.names[1])
+
+
+def einsum(at: Written) -> str:
+    """Sums of products by an equation."""
+    needs(at.result.dtype.startswith(("float", "int")), f"einsum of {at.result.dtype}")
+    needs("." not in at.attrs.equation, "einsum with an ellipsis, which ONNX does not broadcast")
+    return at.value("Einsum", *at.names, equation=str(at.attrs.equation))
+
+
+def cumsum(at: Written) -> str:
+    """Sums of what is before along one axis."""
+    attrs = at.attrs
+    needs(
+        attrs.axis is not None and attrs.dtype in ("", at.type(0).dtype), "cumsum of all elements or in another dtype"
+    )
+    axis = at.graph.scalar(int(attrs.axis), "int64")
+    return at.value("CumSum", at.names[0], axis, exclusive=int(bool(attrs.exclusive)))
+
+
+RULES: Mapping[str, Rule] = {
+    "variance": variance,
+    "isfinite": isfinite,
+    "round": rounded,
+    "divide": divide,
+    "floor_mod": floored,
+    "floor_divide": floored,
+    "einsum": einsum,
+    "cumsum": cumsum,
+}
