@@ -20,7 +20,7 @@ from byoc.relay.frontend.onnx.functions import FunctionTable
 from byoc.relay.frontend.onnx.graph import all_nodes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
-from byoc.relay.frontend.onnx.node_order import values_read
+from byoc.relay.frontend.onnx.scope import values_read
 from byoc.relay.frontend.onnx_importer import import_loaded
 
 MOST_ROUNDS = 200  # refusals one after the other; each costs an import

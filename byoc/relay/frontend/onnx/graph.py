@@ -28,7 +28,6 @@ from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
-from byoc.relay.frontend.onnx.node_order import in_order
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
@@ -145,8 +144,11 @@ class GraphImporter:
 
     def _convert_nodes(self, rest: NodesToConvert, body: Body) -> None:
         services = _Services(self, body)
-        if rest.first == 0:
-            rest = in_order(rest, self._model.name)
+        needed = rest.needed() if rest.first == 0 else []
+        if any(max(before, default=-1) >= k for k, before in enumerate(needed)):
+            from byoc.relay.frontend.onnx.node_order import in_order
+
+            rest = in_order(rest, needed, self._model.name)
         for position in range(rest.first, len(rest.nodes)):
             proto, taken = rest.nodes[position], rest.taken if position == rest.first else ()
             name = rest.names[position] if rest.names else body.origin

@@ -9,49 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from onnx import GraphProto, NodeProto
-
 from byoc.errors import ImportModelError
 from byoc.relay.frontend.onnx.scope import NodesToConvert
 
 SHOWN = 5  # nodes of a circle that an error names
 
 
-def in_order(rest: NodesToConvert, place: str) -> NodesToConvert:
-    """*rest* with its nodes, and their names, in an order in which each can be converted.
+def in_order(rest: NodesToConvert, needed: Sequence[set[int]], place: str) -> NodesToConvert:
+    """*rest* with its nodes, and their names, in an order in which each can be converted; *needed* is what each needs.
 
     Raises:
         ImportModelError: for nodes that read each other in a circle, in a sentence that begins with *place*.
     """
-    order = _positions(rest, place)
-    if order is None:
-        return rest
+    order = _positions(rest, needed, place)
     names = [rest.names[k] for k in order] if rest.names else rest.names
     return replace(rest, nodes=[rest.nodes[k] for k in order], names=names)
 
 
-def values_read(node: NodeProto) -> set[str]:
-    """The names of the values that *node* reads, and the graphs in it from around them."""
-    found = set(node.input)
-    for attribute in node.attribute:
-        graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
-        for graph in graphs:
-            found |= _read_around(graph)
-    return found
-
-
-def _read_around(graph: GraphProto) -> set[str]:
-    read = {output.name for output in graph.output}.union(*map(values_read, graph.node))
-    made = (name for node in graph.node for name in node.output)
-    return read.difference(made, (v.name for v in graph.input), (t.name for t in graph.initializer))
-
-
-def _positions(rest: NodesToConvert, place: str) -> list[int] | None:
-    """The positions of the nodes in the order to convert them; None where they are in order."""
-    makers = {name: k for k, node in enumerate(rest.nodes) for name in node.output if name}
-    needed = [{makers[name] for name in values_read(node) if name in makers} for node in rest.nodes]
-    if all(max(before, default=-1) < k for k, before in enumerate(needed)):
-        return None
+def _positions(rest: NodesToConvert, needed: Sequence[set[int]], place: str) -> list[int]:
+    """The positions of the nodes in the order to convert them."""
     order: dict[int, None] = {}
     entered: dict[int, None] = {}
     stack = list(reversed(range(len(needed))))

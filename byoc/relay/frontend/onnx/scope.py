@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from onnx import AttributeProto, NodeProto
+from onnx import AttributeProto, GraphProto, NodeProto
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.types import TupleType, Type
@@ -111,6 +111,27 @@ class NodesToConvert:
         """Those of the outputs that these nodes make."""
         found = {name for node in self.nodes[self.first :] for name in node.output}
         return [name for name in self.outputs if name in found]
+
+    def needed(self) -> list[set[int]]:
+        """For each node, the positions of those whose values it reads."""
+        makers = {name: k for k, node in enumerate(self.nodes) for name in node.output if name}
+        return [{makers[name] for name in values_read(node) if name in makers} for node in self.nodes]
+
+
+def values_read(node: NodeProto) -> set[str]:
+    """The names of the values that *node* reads, and the graphs in it from around them."""
+    found = set(node.input)
+    for attribute in node.attribute:
+        graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+        for graph in graphs:
+            found |= _read_around(graph)
+    return found
+
+
+def _read_around(graph: GraphProto) -> set[str]:
+    read = {output.name for output in graph.output}.union(*map(values_read, graph.node))
+    made = (name for node in graph.node for name in node.output)
+    return read.difference(made, (v.name for v in graph.input), (t.name for t in graph.initializer))
 
 
 class CapturingScope(OnnxScope):
