@@ -222,6 +222,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     )
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
+    if chosen.half == "compute" and "cl_khr_fp16" in source and not _has_float16(chosen.device):
+        note = "half=compute: kernels need a device with cl_khr_fp16, and that which is here, if any, has none"
+        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
     if profile.rates is not None:
         note = f"cost model: {profile.rates.text()}; {profile.rates.source}"
         plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
