@@ -21,7 +21,7 @@ from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration, Sample
-    from byoc.ir.expr import Function
+    from byoc.relay.expr import Function
 
 CALIBRATED = ("int8", "fp16")
 FLOAT, FP16, INT8 = "f32", "fp16", "int8"
