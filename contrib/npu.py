@@ -190,6 +190,10 @@ class Npu(Backend):
         total = is_op("qnn.add")(wildcard(), wildcard(), *(is_constant() for _ in range(6)))
         return [*rows, PatternEntry(ADD, bounded(total))]
 
+    def check_options(self, options: Mapping[str, object]) -> None:
+        """Raises DeviceError for a device that it cannot run on."""
+        checked_device(options.get("device", DEVICE))
+
     def compile(self, function: Function, options: Mapping[str, object]) -> NpuModule:
         """The program of *function*, for the device that the option ``device`` names, as ``byoc.runtime.device_api``.
 

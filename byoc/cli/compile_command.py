@@ -150,9 +150,9 @@ def deviation_lines(report: Mapping[str, object]) -> str:
 
 
 def half_lines(report: Mapping[str, object]) -> str:
-    """Which products take halves, by target, where fp16 was asked for; else empty."""
-    halves = report.get("half_precision")
-    return f"\n{halves['text']}" if isinstance(halves, Mapping) and halves.get("text") else ""
+    """Which products take halves, by target, where fp16 was asked for; which stay in float32 there at bf16 and int8."""
+    found = (report.get(name) for name in ("half_precision", "float32_products"))
+    return "".join(f"\n{part['text']}" for part in found if isinstance(part, Mapping) and part.get("text"))
 
 
 def memory_note_lines(report: Mapping[str, object]) -> str:

@@ -9,7 +9,8 @@ comparison, a cast to integers) is stored as it is, and rounded for the products
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from byoc import te
 from byoc.codegen.c.contraction.word_products import takes_words
@@ -29,7 +30,7 @@ from byoc.relay.analysis.operator_calls import moves_one
 from byoc.relay.expr import Call, Constant, Function
 from byoc.relay.narrowing import operator_of, tensor_type
 from byoc.relay.op.core.builder import define, is_definable
-from byoc.relay.transform.base.fusion_graph import fusion_children
+from byoc.relay.transform.base.fusion_graph import fusion_children, uncompiled_children
 from byoc.relay.transform.base.infer_type import FunctionPass
 from byoc.relay.transform.half_operands import summed_wide, takes_rounded
 from byoc.relay.transform.mixed_precision import is_always_converted
@@ -39,6 +40,7 @@ from byoc.runtime.library import Library
 
 NARROW, WIDE = "bfloat16", "float32"
 DOT = "dot_bf16"
+WHOSE = {"bf16": "the host's products", INT8: "the host's products, and for targets that compute on integers"}
 WIDE_HOST = "halves are for regions of targets that take them"
 
 
@@ -62,6 +64,19 @@ class NarrowProducts(HostProducts):
         if self.quantization is not None:
             self.quantization.check(library)
         return library
+
+    def left_to_targets(self, regions: Iterable[Function]) -> Mapping[str, object]:
+        asked = self.precision.products
+        if asked not in WHOSE:
+            return {}
+        counts: Counter[str] = Counter()
+        for region in regions:
+            calls = (n for n in post_order(region.body, uncompiled_children) if isinstance(n, Call))
+            counts[str(region.attrs["Compiler"])] += sum(map(is_product, calls))
+        left = {target: count for target, count in counts.items() if count}
+        why = f"in f32: {asked} is for {WHOSE[asked]}"
+        lines = (f"{asked}: {n} products are given to {target} {why}\n" for target, n in left.items())
+        return {"text": "".join(lines), "targets": left} if left else {}
 
     def passes(self) -> list[FunctionPass]:
         if self.precision.products == FLOAT:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,10 +21,12 @@ from byoc.runtime.library import Library
 
 if TYPE_CHECKING:
     from byoc.driver.quantization import Calibration, Sample
+    from byoc.relay.expr import Function
 
 CALIBRATED = ("int8", "fp16")
 FLOAT, FP16, INT8 = "f32", "fp16", "int8"
 HALVES = "half_precision"  # what became of products in half precision, in the report
+LEFT_TO_TARGETS = "float32_products"  # those that targets were given in float32 in spite of bf16 or int8, likewise
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,10 @@ class HostProducts:
     def add_report(self, library: Library) -> Library:
         """*library* with what quantization did in its report. Raises UserError for an error that is too large."""
         return library
+
+    def left_to_targets(self, regions: Iterable[Function]) -> Mapping[str, object]:
+        """What the report says of products that *regions* were given in float32 though less was asked for, if any."""
+        return {}
 
     def passes(self) -> Sequence[Pass]:
         """The pass, where a lower precision was asked for. Requires typed functions before fusion."""

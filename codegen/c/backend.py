@@ -109,6 +109,10 @@ class CBackend(Backend):
             return str(error)
         return None
 
+    def check_options(self, options: Mapping[str, object]) -> None:
+        _flags(options)
+        WinogradOptions.of(options, self.name)
+
     def compile(self, function: Function, options: Mapping[str, object]) -> DsoModule:
         symbol = function.attrs.get("global_symbol")
         if not isinstance(symbol, str):

@@ -25,7 +25,7 @@ from byoc.codegen.kernel.region import (
 from byoc.codegen.opencl.cpu.machine import grouped, prepared_for
 from byoc.codegen.opencl.device.choosing import Chooser
 from byoc.codegen.opencl.device.options import HALVES, NAMES, PRODUCTS, TUNE, OpenCLOptions
-from byoc.codegen.opencl.device.profile import DeviceProfile, profile_for
+from byoc.codegen.opencl.device.profile import DeviceProfile, check_schedules, profile_for
 from byoc.codegen.opencl.device.thresholds import Thresholds
 from byoc.codegen.opencl.emit import emit_prepared, prepare, takes_blocks
 from byoc.codegen.opencl.images.choice import AUTO, BUFFER
@@ -122,6 +122,8 @@ class OpenCLBackend(Backend):
     def check_options(self, options: Mapping[str, object]) -> None:
         OpenCLOptions.of(options)
         Thresholds.of(options.get("thresholds", ""), Thresholds())
+        check_schedules(options)
+        WinogradOptions.of(options, self.name)
         if not isinstance(options.get(TUNE), Tuner | None):
             raise UserError(
                 f"opencl.tune: a level is given as byoc.compile's tune, or as opencl.mode=tuning={options[TUNE]}"
@@ -220,6 +222,9 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     )
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
+    if chosen.half == "compute" and "cl_khr_fp16" in source and not _has_float16(chosen.device):
+        note = "half=compute: kernels need a device with cl_khr_fp16, and that which is here, if any, has none"
+        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
     if profile.rates is not None:
         note = f"cost model: {profile.rates.text()}; {profile.rates.source}"
         plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.fork import new_lock
 from byoc.runtime.core.time_limit import LIMIT_VARIABLE, TimeLimitError, bounded, compiler_seconds
-from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
+from byoc.runtime.opencl.devices import DeviceInfo, OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.drivers import newer_ptx
 from byoc.runtime.opencl.drivers.pocl import PLATFORM as POCL_PLATFORM
 from byoc.runtime.opencl.drivers.pocl import compiles_for_each_size
-from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, identity_of
+from byoc.runtime.opencl.kernel_cache import DeviceCache, cache_folder, device_cache, identity_of
 from byoc.runtime.opencl.process import driver_use, in_driver
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class BuildCounts:
 class _Counter:
     def __init__(self) -> None:
         self.counts = BuildCounts()
+        self.to_keep: list[tuple[DeviceCache, bytes]] = []  # programs that were compiled here, by their keys
         self.lock = new_lock()
 
     def add(self, from_source: int = 0, from_cache: int = 0, seconds: float = 0.0) -> None:
@@ -70,6 +71,14 @@ _COUNTER = _Counter()
 def build_counts() -> BuildCounts:
     """How the programs of this process came about until now."""
     return _COUNTER.counts
+
+
+def programs_not_kept(info: DeviceInfo) -> int:
+    """How many programs that this process compiled for a device are not in its cache, as the file is now."""
+    own = device_cache(info)
+    with _COUNTER.lock:
+        keys = {key for cache, key in _COUNTER.to_keep if cache == own}
+    return sum(not own.has(key) for key in keys)
 
 
 def why_unavailable(selector: str = "") -> str | None:
@@ -129,7 +138,9 @@ def _built(source: str, options: str, opened: OpenDevice, folder: str) -> pyopen
         return program
     program, binary, seconds = _from_source(cl, source, options, opened, with_binary=True)
     if binary:
-        cache.keep_program(source, options, _kernels(cl, program), binary, seconds)
+        key = cache.keep_program(source, options, _kernels(cl, program), binary, seconds)
+        with _COUNTER.lock:
+            _COUNTER.to_keep.append((cache, key))
     return program
 
 

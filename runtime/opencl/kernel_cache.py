@@ -189,11 +189,16 @@ class DeviceCache:
         entry = CacheEntry.of(found) if found is not None else None
         return None if found is None or entry is None else (found.data, entry.kernels)
 
-    def keep_program(self, source: str, options: str, kernels: Sequence[str], binary: bytes, seconds: float) -> None:
-        """Keep a binary, where that is possible."""
+    def keep_program(self, source: str, options: str, kernels: Sequence[str], binary: bytes, seconds: float) -> bytes:
+        """Keep a binary, where that is possible; the key by which :meth:`has` knows whether it is there."""
         key = self.identity.key(PROGRAM, source, options)
         if self._find(key) is None:  # another process may have been as fast
             self._add(key, self._entry(PROGRAM, " ".join(kernels), round(seconds * 1e3)), binary)
+        return key
+
+    def has(self, key: bytes) -> bool:
+        """Whether the file has a whole entry of *key* now."""
+        return self._find(key) is not None
 
     def setting(self, name: str) -> bytes | None:
         """The JSON of a setting, or None."""

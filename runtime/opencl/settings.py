@@ -59,6 +59,12 @@ class DeviceSettings:
             else:
                 self._kept[key] = data
 
+    @property
+    def not_kept(self) -> int:
+        """How many settings of this process the file did not take."""
+        with self._lock:
+            return len(self._kept)
+
 
 def settings_of(opened: OpenDevice) -> DeviceSettings:
     """The settings of a device of this machine, in the cache folder as it is now."""

@@ -63,6 +63,9 @@ def test_two_levels_at_once_contradict_each_other(first, second):
         ("fast", "expected words like 'tuning=normal,memory=image', of tuning, memory, flush, record"),
         ("threads=4", "of tuning, memory, flush, record, each with a value; got 'threads=4'"),
         (32, "32 has bits that are no mode"),
+        (256, "256 has bits that are no mode"),  # RECORD_OP of MNN
+        (1 << 17, "131072 has bits that are no mode"),
+        ((1 << 40) | 8, "1099511627784 has bits that are no mode"),
         (-1, "-1 has bits that are no mode"),
         (True, "expected a Mode or a text like"),
         (1.0, "expected a Mode or a text like"),
@@ -72,6 +75,27 @@ def test_two_levels_at_once_contradict_each_other(first, second):
 def test_what_is_no_mode_is_reported_in_one_sentence(given, message):
     with pytest.raises(ValueError, match=message):
         Mode.of(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"opencl": {"winograd": "f6"}}, "option 'winograd' of backend opencl is one of auto, off, f2, f4, got 'f6'"),
+        ({"opencl": {"schedules": "gpus"}}, "option 'schedules' of backend opencl is one of auto, cpu, gpu, got 'g"),
+        ({"opencl": {"schedules": ["gpu"]}}, "option 'schedules' of backend opencl is one of auto, cpu, gpu, got"),
+        ({"opencl": {"max_error": -1}}, "option 'max_error' of backend opencl is a number from 0 on, got -1"),
+        ({"opencl": {"half": "maybe"}}, "opencl.half is one of auto, memory, compute, got 'maybe'"),
+        ({"opencl": {"thresholds": "long_reduction=0"}}, r"opencl\.thresholds: long_reduction is a number from 1 to"),
+        ({"c": {"winograd": "f6"}}, "option 'winograd' of backend c is one of auto, off, f2, f4, got 'f6'"),
+        ({"c": {"strict": "yes"}}, "option 'strict' of backend c is True or False, got 'yes'"),
+        ({"c": {"flags": "-O3"}}, "option 'flags' of backend c is a list of strings, got '-O3'"),
+        ({"int8_npu": {"device": "board"}}, "the device of int8_npu is one of"),
+    ],
+)
+def test_a_wrong_word_is_a_mistake_and_no_failure_that_the_host_stands_in_for(given, message):
+    """It is said before the model is read, which here is none."""
+    with pytest.raises(UserError, match=f"^{message}"):
+        byoc.compile(b"", ["opencl", "int8_npu", "c"], backend_options=given, fallback=True)
 
 
 def test_the_command_line_and_the_dictionary_say_the_same():

@@ -153,6 +153,20 @@ def test_a_value_is_stored_in_bfloat16_only_where_its_readers_make_floats(reader
     assert (source.op.name, source.checked_type.dtype) == (("cast" if stored == "bfloat16" else "floor"), "float32")
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_products_that_a_target_is_given_in_float32_are_told(precision, tmp_path, capsys, small_onnx):
+    """bf16 and int8 are for the host: what is left of it takes them, and the report says what did not."""
+    count = sum(node.op_type in ("Conv", "Gemm", "MatMul") for node in onnx.load(small_onnx).graph.node)
+    found = byoc.compile(small_onnx, ["json", "c"], precision=precision).report["float32_products"]
+    said = f"{precision}: {count} products are given to json in f32: {precision} is for the host's products"
+    assert count and found["targets"] == {"json": count} and found["text"].startswith(said)
+    output = str(tmp_path / "m.byoc")
+    assert main(["compile", str(small_onnx), "-t", "json", "--precision", precision, "-o", output]) == 0
+    assert said in capsys.readouterr().out
+    assert "float32_products" not in byoc.compile(small_onnx, ["json", "c"]).report
+    assert "float32_products" not in byoc.compile(small_onnx, ["c"], precision=precision).report
+
+
 def test_operators_on_sequences_are_no_products():
     text = """<ir_version: 9, opset_import: ["" : 17]> g (seq(float[4, 32]) q, int64 k, float[32, 16] w)
         => (float[4, 16] y) { x = SequenceAt(q, k) y = MatMul(x, w) }"""

@@ -1,5 +1,6 @@
 """``byoc warm`` and ``byoc cache``: a warm device compiles nothing; files are listed, cleared, merged."""
 
+import errno
 import json
 import os
 import shutil
@@ -12,7 +13,7 @@ from inverted_residuals import inverted_residuals
 import byoc
 from byoc.cli.main import main
 from byoc.runtime.files.record_file import FileRecord, RecordFile
-from byoc.runtime.opencl import build
+from byoc.runtime.opencl import build, kernel_cache
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.kernel_cache import DeviceCache, DeviceIdentity, device_cache, own_version
 
@@ -78,7 +79,7 @@ def test_after_warm_a_new_process_builds_nothing_and_tries_nothing(cache, tmp_pa
         (["--size", "N=3"], {}, "N"),
         (["--device", ","], {}, "a name of a device is empty"),
         ([], {"BYOC_OPENCL_CACHE_MB": "0"}, "BYOC_OPENCL_CACHE_MB is 0, so that nothing is kept"),
-        ([], {"BYOC_CACHE_DIR": "/proc/self/cache"}, "the cache cannot be written: name another folder with BYOC_C"),
+        ([], {"BYOC_CACHE_DIR": "/proc/self/cache"}, "did not take 2 programs and 0 settings: make room there, name a"),
     ],
 )
 def test_what_cannot_be_warmed_is_one_sentence(cache, tmp_path, capsys, monkeypatch, words, environment, message):
@@ -89,6 +90,40 @@ def test_what_cannot_be_warmed_is_one_sentence(cache, tmp_path, capsys, monkeypa
     assert main(["warm", str(model), *words]) in (2, 3)
     said = [line for line in capsys.readouterr().err.splitlines() if not line.endswith(" s)")]  # but for progress
     assert len(said) == 1 and message in said[0]
+
+
+class Full(RecordFile):
+    """A file on a disk that has no room for what is longer than *room* bytes."""
+
+    room = 0
+
+    def add(self, record, limit=1 << 62):
+        if len(record.data) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().add(record, limit)
+
+
+@pytest.mark.needs_opencl
+@pytest.mark.parametrize(("room", "message"), [(0, "3 programs and 1 settings"), (4096, "3 programs and 0 settings")])
+def test_a_device_is_not_warm_where_the_disk_is_full(cache, tmp_path, capsys, monkeypatch, room, message):
+    """The file of settings may be there: it is what was made that is asked for."""
+    model = tmp_path / "m.onnx"
+    model.write_bytes(inverted_residuals(32).SerializeToString())
+    monkeypatch.setattr(Full, "room", room)
+    full = Full(device_cache(open_device().info).file.path)
+    monkeypatch.setattr(kernel_cache, "record_file", lambda path: full)
+    assert main(["warm", str(model), "--set", "opencl.mode=flush=auto"]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.needs_opencl
+def test_a_device_is_not_warm_where_the_file_has_no_room_for_all(cache, tmp_path, capsys, monkeypatch):
+    """What was written first goes when the file is full: a later process would compile it."""
+    model = tmp_path / "m.onnx"
+    model.write_bytes(inverted_residuals(32).SerializeToString())
+    monkeypatch.setattr(kernel_cache, "cache_limit", lambda: 1 << 10)
+    assert main(["warm", str(model)]) == 2
+    assert "raise $BYOC_OPENCL_CACHE_MB above 1024" in capsys.readouterr().err
 
 
 def filled(folder):

@@ -18,9 +18,10 @@ from byoc.driver.options import CompileRequest
 from byoc.errors import DeviceError, UserError
 from byoc.options.flags import add_flags, given_options
 from byoc.runtime.library import Library
-from byoc.runtime.opencl.build import build_counts, why_unavailable
-from byoc.runtime.opencl.devices import why_not_here
-from byoc.runtime.opencl.kernel_cache import cache_limit, device_cache
+from byoc.runtime.opencl.build import build_counts, programs_not_kept, why_unavailable
+from byoc.runtime.opencl.devices import OpenDevice, open_device, why_not_here
+from byoc.runtime.opencl.kernel_cache import LIMIT_VARIABLE, DeviceCache, cache_limit, device_cache
+from byoc.runtime.opencl.settings import settings_of
 
 HELP = "fill a device's cache with the kernels of a model, and with settings that are measured or tuned"
 LEVELS = ("none", "fast", "normal", "wide", "heavy")
@@ -92,11 +93,27 @@ def _warm(arguments: argparse.Namespace, device: str, progress: StageProgress) -
     if library.fallbacks:
         raise UserError(f"{info.name} is not warm: {library.fallbacks[0]}")
     cache, after = device_cache(info), build_counts()
-    if not cache.file.path.is_file():
-        raise UserError(f"{cache.file.path}: the cache cannot be written: name another folder with BYOC_CACHE_DIR")
+    problem = _not_kept(library, open_device(device), cache)
+    if problem is not None:
+        raise UserError(f"{info.name} is not warm: {problem}")
     built, found = after.from_source - before.from_source, after.from_cache - before.from_cache
     trials = library.device_counts["trials"]
     return Warmed(info.name, str(cache.file.path), built, found, trials, time.perf_counter() - start)
+
+
+def _not_kept(library: Library, opened: OpenDevice, cache: DeviceCache) -> str | None:
+    """What a later process will not find of what was made, and what to do; None where the cache has all of it."""
+    programs, settings = programs_not_kept(opened.info), settings_of(opened).not_kept
+    tuning = library.report.get("tuning")
+    records = tuning.get("not_kept") if isinstance(tuning, Mapping) else None
+    if records:
+        return f"tuning is not kept: {records}: name another folder with BYOC_CACHE_DIR"
+    if not (programs or settings):
+        return None
+    return (
+        f"{cache.file.path} did not take {programs} programs and {settings} settings: make room there, name another "
+        f"folder with BYOC_CACHE_DIR, or raise ${LIMIT_VARIABLE} above {cache_limit() >> 20}"
+    )
 
 
 def _library(arguments: argparse.Namespace, device: str, progress: StageProgress) -> Library:

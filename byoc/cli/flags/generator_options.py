@@ -19,18 +19,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--winograd",
         choices=WINOGRAD,
-        help="which 3x3 convolutions take Winograd's method: those where a model of cycles says so, none, or all that "
-        f"can, by tiles of 2x2 or 4x4 (default: {WINOGRAD[0]})",
+        help="which 3x3 convolutions of the host take Winograd's method: those where a model of cycles says so, none, "
+        f"or all that can, by tiles of 2x2 or 4x4 (default: {WINOGRAD[0]}); a target's: --set opencl.winograd=f2",
     )
     command.add_argument(
         "--winograd-max-error",
         type=float,
         metavar="E",
-        help="the error that Winograd's method may have, relative to a convolution's largest output (default: that of "
-        "4x4)",
+        help="the error that Winograd's method may have on the host, relative to a convolution's largest output "
+        "(default: that of 4x4)",
     )
     command.add_argument(
-        "--strict", action="store_true", default=None, help="add every sum term by term, as the operator says"
+        "--strict",
+        action="store_true",
+        default=None,
+        help="add every sum on the host term by term, as the operator says",
     )
     command.add_argument(
         "--set",

@@ -29,7 +29,16 @@ from byoc.driver.model import module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
-from byoc.driver.precision import FP16, HALVES, INT8, HostProducts, ProductPrecision, host_products, with_precision
+from byoc.driver.precision import (
+    FP16,
+    HALVES,
+    INT8,
+    LEFT_TO_TARGETS,
+    HostProducts,
+    ProductPrecision,
+    host_products,
+    with_precision,
+)
 from byoc.driver.region_build import BuildRequest, advising_fallback, build_regions
 from byoc.errors import (
     PartitionError,
@@ -304,6 +313,9 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progres
     entries = report(plan if request.halves is None else request.halves.decided(plan), host)
     if request.halves is not None:
         entries[HALVES] = request.halves.to_report()
+    left = narrow.left_to_targets(built.regions.values())
+    if left:
+        entries[LEFT_TO_TARGETS] = left
     if external(mod):
         from byoc.driver.bytecode.control_modules import control_modules, summaries
 

@@ -60,8 +60,8 @@ class Mode(enum.IntFlag):
         else:
             known = 0
             for bits in _WORDS.values():
-                known |= bits
-            if given & ~known or given < 0:
+                known |= int(bits)  # the complement of a Mode has no bits beyond those of modes
+            if int(given) & ~known:
                 raise UserError(f"opencl.mode: {int(given)} has bits that are no mode; write it as {EXAMPLE!r}")
             mode = cls(given)
         for kind in dict.fromkeys(name for name, _ in _WORDS):

@@ -107,10 +107,16 @@ def profile_for(options: Mapping[str, object]) -> DeviceProfile:
     return replace(found, thresholds=Thresholds.of(options.get("thresholds", ""), found.thresholds))
 
 
-def _profile_for(options: Mapping[str, object]) -> DeviceProfile:
+def check_schedules(options: Mapping[str, object]) -> str:
+    """The option ``schedules``. Raises CompileError for a value that it does not have."""
     wanted = options.get("schedules", SCHEDULES[0])
-    if wanted not in SCHEDULES:
+    if not isinstance(wanted, str) or wanted not in SCHEDULES:
         raise CompileError(f"option 'schedules' of backend opencl is one of {', '.join(SCHEDULES)}, got {wanted!r}")
+    return wanted
+
+
+def _profile_for(options: Mapping[str, object]) -> DeviceProfile:
+    wanted = check_schedules(options)
     try:
         opened = open_device(str(options.get("device", "")))
         found = profile_of(opened.info)
