@@ -251,7 +251,10 @@ def constant_arrays_of(module: Module) -> dict[str, NDArray]:
 
 
 def keep_constants(module: Module, arrays: Mapping[str, NDArray]) -> None:
-    """Put *arrays* into *module*. Raises UserError where its class makes ``constant_arrays`` anew each time."""
+    """Have *module* give *arrays*. Raises UserError where it gives others, by a property that cannot be set."""
+    given = module.constant_arrays
+    if given.keys() == arrays.keys() and all(given[name] is array for name, array in arrays.items()):
+        return
     try:
         module.constant_arrays = arrays
     except AttributeError:

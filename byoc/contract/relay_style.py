@@ -51,8 +51,9 @@ class RelayStyleBackend(Backend):
         with entered_for(self.name), self._with_options(options):  # what the build was given is the current target
             module: Module = compiler(function.without_attr("Compiler"))
         if isinstance(module, Module) and any(module.constants().values()):
-            keep_constants(module, {**self._constants(function), **module.constant_arrays})
             wanted = dict.fromkeys(name for names in module.constants().values() for name in names)
+            if any(name not in module.constant_arrays for name in wanted):
+                keep_constants(module, {**self._constants(function), **module.constant_arrays})
             unknown = next((name for name in wanted if name not in module.constant_arrays), None)
             if unknown is not None:
                 raise PartitionError(

@@ -59,7 +59,7 @@ FAULTS = {
     "shared": "a region is off by one where another was initialised after it",
     "raises": "a tanh raises an error",
     "axis": "a softmax over the first of several axes is off by one",
-    "exclude": "a sum over all axes but one is off by one",
+    "bias": "a bias along the third of four axes is off by one",
     "denormal": "a tanh of a denormal number is NaN",
     "nan": "a relu makes 0 of a NaN, which it declares",
 }
@@ -176,7 +176,7 @@ class PlantedModule(Module):
             "itself": self.operators == ["add"] and len(shapes) == 1 and many == 0,
             "constants": self.operators == ["add", "add"] and many == 2,
             "axis": "first axis" in self.operators,
-            "exclude": "exclude" in self.operators,
+            "bias": "third axis" in self.operators,
             "shared": self is not PlantedModule.newest,
         }
         return when.get(self.fault, False)
@@ -232,8 +232,8 @@ def backend_of(fault):
                 operators.append("stride 2")
             if any(callee_name(n) == "nn.softmax" and n.attrs.axis in (0, -n.checked_type.ndim) for n in calls):
                 operators.append("first axis")
-            if any(callee_name(n) == "sum" and n.attrs.exclude for n in calls):
-                operators.append("exclude")
+            if any(callee_name(n) == "nn.bias_add" and n.attrs.axis == 2 and n.checked_type.ndim == 4 for n in calls):
+                operators.append("third axis")
             if fault == "late" and any(
                 callee_name(n) == "nn.softmax" and n.attrs.axis % n.checked_type.ndim != n.checked_type.ndim - 1
                 for n in calls
