@@ -107,7 +107,8 @@ def test_a_module_of_the_vendor_s_own_runs_a_region_with_its_constants(tvm, rela
 
 
 def test_constants_that_are_a_property_without_all_of_them_are_one_sentence(relay, ported):
-    cut, *_ = ported(lambda func: PropertyEngine(str(func.attrs.global_symbol), [f"{func.attrs.global_symbol}_const_0"]))
+    symbol = "tvmgen_default_ported_main_0"
+    cut, *_ = ported(lambda func: PropertyEngine(symbol, [f"{symbol}_const_0"]))
     with pytest.raises(CompileError, match="constant_arrays of PropertyEngine cannot be set, expected an attribute"):
         relay.build(cut, "llvm")
 
@@ -122,7 +123,7 @@ def test_a_module_that_names_no_symbols_is_told_the_line_to_write(relay, ported)
             return {}
 
     cut, *_ = ported(lambda func: Nameless(str(func.attrs.global_symbol)))
-    said = r"symbols of its module for .* has nothing, expected the region's name, as in self.symbols = \('tvmgen_default_"
+    said = r"symbols of its module for .* has nothing, expected the region's name, as in self.symbols = \('tvmgen_"
     with pytest.raises(CompileError, match=said):
         relay.build(cut, "llvm")
 
@@ -135,6 +136,16 @@ def test_a_function_with_other_fields_keeps_the_rest(tvm, relay):
     expected = relay.Function([y], relay.tanh(y)).with_attr("Compiler", "ported")
     tvm.ir.assert_structural_equal(other, expected)
     assert relay.FunctionWithFields(first, attrs={}).attrs.get("Compiler") is None
+
+
+def test_a_walk_in_post_order_meets_each_operator_before_its_first_arguments(relay, tvm):
+    x = relay.var("x", shape=(2,))
+    inner = relay.Function([x], relay.exp(relay.exp(x))).with_attr("Composite", "ported.two")
+    y = relay.var("y", shape=(2,))
+    met = []
+    relay.analysis.post_order_visit(relay.tanh(relay.Call(inner, [y])), met.append)
+    assert [e.name for e in met if isinstance(e, tvm.ir.Op)] == ["tanh", "exp"]
+    assert [type(e).__name__ for e in met] == ["Op", "Var", "Op", "Call", "Call", "Function", "Var", "Call", "Call"]
 
 
 def test_functions_of_a_module_are_given_sorted_by_name(tvm, relay):

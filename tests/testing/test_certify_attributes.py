@@ -1,4 +1,4 @@
-"""What certification tries of attribute values that no sample has, and of denormal numbers; the device that it names."""
+"""What certification tries of attribute values that no sample has and of denormal numbers; the device that it names."""
 
 import numpy as np
 import planted

@@ -64,13 +64,15 @@ def _values(attrs: Attrs) -> Iterator[tuple[str, Value]]:
 
 
 def _axes_known(case: Case, value: Value) -> Value:
-    """*value* with axes as numbers from the front; from the end stay the last and what another rank has."""
+    """*value* with the last axis counted from the end, so that samples of other ranks have the same one."""
     if isinstance(value, bool):
         return value
     ndim = max((a.ndim for a in case.feeds[0]), default=0)
-    if isinstance(value, int):
-        return value if value < 0 else value - ndim if value == ndim - 1 else value
-    return tuple(int(_axes_known(case, v)) for v in value)
+    return _known(value, ndim) if isinstance(value, int) else tuple(_known(v, ndim) for v in value)
+
+
+def _known(axis: int, ndim: int) -> int:
+    return -1 if axis == ndim - 1 else axis
 
 
 def _others(case: Case) -> Iterator[tuple[str, Value]]:
