@@ -9,7 +9,7 @@ from byoc.errors import PartitionError
 from byoc.testing import certify
 from byoc.testing.cases.attributes import ATTRIBUTES, attribute_cases
 from byoc.testing.cases.operators import SAMPLE, BackendAnswers, operator_cases
-from byoc.testing.cases.special import SPECIAL
+from byoc.testing.cases.special import SPECIAL, special_cases
 from byoc.testing.certificate import read_certificate
 from byoc.testing.core.reference import outputs_of
 
@@ -61,6 +61,16 @@ def test_each_axis_is_tried_once_with_the_numbers_of_numpy():
         wanted = np.exp(data - data.max(axis, keepdims=True))
         wanted /= wanted.sum(axis, keepdims=True)
         np.testing.assert_allclose(outputs_of(case.function, case.feeds[0], False)[0], wanted, rtol=1e-5)
+
+
+def test_a_kernel_that_refuses_a_zero_where_a_denormal_number_stood_has_no_such_case():
+    from byoc.ir.op import get_op
+
+    asked = BackendAnswers(get_backend("json"))
+    for name in ("qnn.subtract", "exp"):
+        samples = [c for c in operator_cases(asked, get_op(name), 0) if c.kind == SAMPLE]
+        tiny = [c for c in special_cases(samples) if c.name.endswith("denormal numbers")]
+        assert len(samples) > 1 and len(tiny) == (name == "exp")
 
 
 def test_what_an_operator_holds_along_its_axis_fits_the_turned_data():

@@ -50,8 +50,9 @@ def _of_operator(asked: BackendAnswers, cases: Sequence[Case]) -> Iterator[Case]
 
 def _attrs_of(case: Case) -> Attrs:
     call = case.function.body
-    assert isinstance(call, Call) and call.attrs is not None
-    return call.attrs
+    assert isinstance(call, Call)
+    attrs: Attrs = call.attrs
+    return attrs
 
 
 def _values(attrs: Attrs) -> Iterator[tuple[str, Value]]:

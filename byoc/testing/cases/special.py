@@ -64,7 +64,10 @@ def _is_alike(case: Case, feed: Arrays, zeros: Arrays) -> bool:
     if not _is_defined(case, feed):
         return False
     allowed = tolerances(None)
-    given, cleared = (outputs_of(case.function, arrays, False) for arrays in (feed, zeros))
+    try:
+        given, cleared = (outputs_of(case.function, arrays, False) for arrays in (feed, zeros))
+    except Exception:  # kernels raise what they please: a scale of zero
+        return False
     return all(difference(a, b, allowed.get(str(a.dtype), 0.0)) is None for a, b in zip(cleared, given, strict=True))
 
 
