@@ -110,7 +110,7 @@ def _given(case: Case, attribute: str, value: Value) -> Iterator[Arrays]:
     if type(value) is int and type(before) is int and arrays:
         ndim = arrays[0].ndim
         if -ndim <= before < ndim and (before - value) % ndim:
-            yield tuple(np.ascontiguousarray(np.moveaxis(a, before, value)) if a.ndim == ndim else a for a in arrays)
+            yield tuple(np.moveaxis(a, before, value).copy(order="C") if a.ndim == ndim else a for a in arrays)
     yield arrays
 
 
