@@ -212,6 +212,13 @@ class Backend:
         """
         return None
 
+    def device_name(self, options: Mapping[str, object]) -> str | None:
+        """The device on which its regions run here under its *options*, and its driver: what a certificate names.
+
+        ``"NVIDIA H200, driver 550.54.15"``; None where that is the host's processor, or nobody knows.
+        """
+        return None
+
     def optimize(self, region: Function) -> Function:
         """A last change to a region before it is compiled (``relay.ext.<name>.optimize``)."""
         return region
@@ -241,6 +248,20 @@ def constant_arrays_of(module: Module) -> dict[str, NDArray]:
     """The constants that *module* gives, in C order, numpy's arrays as ours. Raises UserError for what is no array."""
     given: Mapping[str, object] = module.constant_arrays
     return {name: _constant(f"the constant {name!r} of the module for", value, module) for name, value in given.items()}
+
+
+def keep_constants(module: Module, arrays: Mapping[str, NDArray]) -> None:
+    """Have *module* give *arrays*. Raises UserError where it gives others, by a property that cannot be set."""
+    given = module.constant_arrays
+    if given.keys() == arrays.keys() and all(given[name] is array for name, array in arrays.items()):
+        return
+    try:
+        module.constant_arrays = arrays
+    except AttributeError:
+        raise UserError(
+            f"constant_arrays of {type(module).__name__} cannot be set, expected an attribute of the module, as in "
+            "self.constant_arrays = {name: array}, and no property"
+        ) from None
 
 
 def _constant(what: str, value: object, module: Module) -> NDArray:

@@ -63,8 +63,8 @@ def check_backend(backend: Backend) -> None:
         backend.limits = Limits.of(backend.limits, backend.name)
 
 
-def answer_of(backend: Backend, method: str, expected: str) -> object:
-    """What *method* of *backend*, which takes nothing, gives; *expected* says what it must.
+def answer_of(backend: Backend, method: str, expected: str, *given: object) -> object:
+    """What *method* of *backend* gives for what is *given*; *expected* says what it must.
 
     Raises PartitionError for what is no method, and for whatever it raises.
     """
@@ -73,7 +73,7 @@ def answer_of(backend: Backend, method: str, expected: str) -> object:
     if not callable(asked):
         raise PartitionError(f"{place} is {asked!r}, expected a method {method}(self) that gives {expected}")
     try:
-        found: object = asked()
+        found: object = asked(*given)
     except BaseException as error:  # whatever a vendor's code raises
         failure = vendors_failure(error)
         raise PartitionError(f"{place}() failed: {vendors_line(failure)}; it must give {expected}") from error
@@ -89,6 +89,18 @@ def why_unavailable(backend: Backend) -> str | None:
     if found is None or (isinstance(found, str) and found.strip()):
         return found
     raise PartitionError(f"backend {backend.name!r}: its unavailable() gave {found!r}, expected {SENTENCE_OR_NONE}")
+
+
+def device_name_of(backend: Backend, options: Mapping[str, object]) -> str | None:
+    """The device on which the regions of *backend* run here under its *options*, as it says; None where it says none.
+
+    Raises PartitionError where its ``device_name`` raises, or gives another value.
+    """
+    expected = "the name of the device and of its driver, or None"
+    found = answer_of(backend, "device_name", expected, options)
+    if found is None or (isinstance(found, str) and found.strip()):
+        return found
+    raise PartitionError(f"backend {backend.name!r}: its device_name(options) gave {found!r}, expected {expected}")
 
 
 def level_of(backend: Backend) -> HardwareLevel:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from byoc.contract.backend import Backend, PatternEntry
+from byoc.contract.backend import Backend, PatternEntry, keep_constants
 from byoc.contract.verdict import Verdict, accept, callee_name, first_sentence, refuse
 from byoc.errors import PartitionError
 from byoc.ir.op import Op
@@ -51,8 +51,9 @@ class RelayStyleBackend(Backend):
         with entered_for(self.name), self._with_options(options):  # what the build was given is the current target
             module: Module = compiler(function.without_attr("Compiler"))
         if isinstance(module, Module) and any(module.constants().values()):
-            module.constant_arrays = {**self._constants(function), **module.constant_arrays}
             wanted = dict.fromkeys(name for names in module.constants().values() for name in names)
+            if any(name not in module.constant_arrays for name in wanted):
+                keep_constants(module, {**self._constants(function), **module.constant_arrays})
             unknown = next((name for name in wanted if name not in module.constant_arrays), None)
             if unknown is not None:
                 raise PartitionError(

@@ -14,7 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from byoc.base.progress import Progress
-from byoc.contract.backend import Backend, constant_arrays_of, constants_by_symbol, contradiction
+from byoc.contract.backend import (
+    Backend,
+    constant_arrays_of,
+    constants_by_symbol,
+    contradiction,
+    keep_constants,
+)
 from byoc.contract.registration import get_backend
 from byoc.driver.losses import RegionLostError, because, host_can, lost, with_advice
 from byoc.errors import (
@@ -179,9 +185,11 @@ def _check_module(var: GlobalVar, region: Function, module: object) -> None:
             ": symbols of its module",
             f" is the text {module.symbols!r}, expected a sequence of names, as in self.symbols = ({symbol!r},)",
         )
-    known = ", ".join(module.symbols) or "none"
     if symbol not in module.symbols:
-        raise mistake(": its module", f" has no such symbol; it has {known}")
+        known = ", ".join(module.symbols) or "nothing"
+        raise mistake(
+            ": symbols of its module", f" has {known}, expected the region's name, as in self.symbols = ({symbol!r},)"
+        )
     if type(module).get_function is Module.get_function and "get_function" not in vars(module):
         raise mistake(
             f": {type(module).__name__}, the class of its module",
@@ -228,10 +236,10 @@ def _check_constants(backend: str, module: Module) -> None:
     """Look at the constants that *module* gives; numpy's arrays among them become ours."""
     try:
         arrays = constant_arrays_of(module)
+        if arrays:
+            keep_constants(module, arrays)
     except UserError as error:
         raise CompileError(f"backend {backend!r}: {error}") from error
-    if arrays:
-        module.constant_arrays = arrays
     try:
         needed = constants_by_symbol(module)
     except CompileError as error:

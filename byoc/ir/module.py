@@ -110,6 +110,10 @@ class IRModule:
 
     # algebraic data types -------------------------------------------------------------------------------------------
 
+    def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
+        """The functions with their names, sorted by these. Source: ``IRModule.functions_items``."""
+        return sorted(self._functions.items(), key=lambda item: item[0].name_hint)
+
     @property
     def type_definitions(self) -> Mapping[GlobalTypeVar, TypeData]:
         """The data types by their names. Source: ``IRModule.type_definitions``."""

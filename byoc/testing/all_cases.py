@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from byoc.contract.backend import Backend
 from byoc.contract.support_table import registered_operators
 from byoc.ir.op import OPS
+from byoc.testing.cases.attributes import ATTRIBUTES, attribute_cases
 from byoc.testing.cases.combined import COMBINED, combined_cases
 from byoc.testing.cases.large import DEEP, LARGE, deep_cases, large_cases
 from byoc.testing.cases.large_integers import large_integer_cases
@@ -21,8 +22,8 @@ from byoc.testing.core.case import CONSTANT, LARGE_INTEGERS, Case
 
 # kinds in the order in which they are tried: what models have first
 KINDS = (
-    *(SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, DEEP, COMBINED, CONSTANT, EXCHANGED, LAYOUT, SPECIAL),
-    *(LARGE_INTEGERS, EMPTY, FREE, DTYPE),
+    *(SAMPLE, PATTERN, PATTERN_SAMPLES, QUANTIZED, LARGE, DEEP, COMBINED, CONSTANT, EXCHANGED, ATTRIBUTES, LAYOUT),
+    *(SPECIAL, LARGE_INTEGERS, EMPTY, FREE, DTYPE),
 )
 MOST_REASONS = 3  # that are shown of an operator that is named and not taken
 OF_PATTERNS = (PATTERN, PATTERN_SAMPLES, LARGE)
@@ -36,7 +37,7 @@ def all_cases(asked: BackendAnswers, seed: int, only: Sequence[str]) -> list[Cas
             found += [*operator_cases(asked, op, seed), *large_integer_cases(asked, op, seed)]
     samples = [c for c in found if c.kind == SAMPLE]
     found += [*combined_cases(asked, found), *large_cases(asked, samples)]
-    found += [*deep_cases(asked, samples), *special_cases(samples)]
+    found += [*deep_cases(asked, samples), *attribute_cases(asked, samples), *special_cases(samples)]
     is_every = not only or any(is_wanted(only, kind) for kind in OF_PATTERNS)
     found += pattern_cases(asked, seed, lambda name: is_every or is_wanted(only, name))
     found += layout_cases(asked, seed, {c.operator for c in found})

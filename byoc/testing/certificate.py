@@ -174,7 +174,8 @@ class Certificate:
         )
 
     def __str__(self) -> str:
-        lines = [self._title(), "", *self._summary()]
+        device = self.machine.get("device")
+        lines = [self._title(), *([f"device: {device}"] if device else []), "", *self._summary()]
         lines += [f"unfinished: {self.unfinished}"] if self.unfinished else []
         for verdict in FAILURES:
             lines += self._failure_lines(verdict)

@@ -13,7 +13,7 @@ from pathlib import Path
 from byoc.base.counted import counted
 from byoc.base.progress import silent
 from byoc.contract.backend import Backend
-from byoc.contract.checks import level_of, why_unavailable
+from byoc.contract.checks import device_name_of, level_of, why_unavailable
 from byoc.contract.registration import get_backend
 from byoc.errors import UnavailableError, UserError
 from byoc.ir.op import OPS
@@ -26,7 +26,7 @@ from byoc.testing.cases.patterns import PATTERN
 from byoc.testing.certificate import RIGHT, CaseResult, Certificate, SpeedRow
 from byoc.testing.checks import CHECKS, CRASHED, FAILED, FALLBACK, NUMBERS, PATTERN_MATCH, UNTRIED, Finding
 from byoc.testing.core.sent_case import SentCase
-from byoc.testing.core.vendor import module_of, origin_of
+from byoc.testing.core.vendor import origin_of, written_in
 from byoc.testing.core.worker_pool import Done, Lost, WorkerPool
 from byoc.testing.faults import FAULTS, fault_cases
 from byoc.testing.models import model_result
@@ -107,7 +107,7 @@ def certified(asked: CertifyRequest, backend: Backend, pool: WorkerPool) -> Cert
     return Certificate(
         backend.name,
         _versions(backend),
-        _machine(),
+        _machine(backend, asked.backend_options or {}),
         _asked(asked),
         (*verdicts, *_unmade(made.unmade, asked), *results, *rest.results(ended)),
         tuple(run.smallest),
@@ -235,7 +235,7 @@ def _notes(backend: Backend, run: CaseRun) -> list[str]:
     found = []
     if run.imported:
         found.append(
-            f"another process loads its artefacts only after {module_of(backend)} was imported: an entry point "
+            f"another process loads its artefacts only after {written_in(backend)} was imported: an entry point "
             "of the package would do that"
         )
     if run.pool.forked:
@@ -244,7 +244,7 @@ def _notes(backend: Backend, run: CaseRun) -> list[str]:
 
 
 def _versions(backend: Backend) -> dict[str, str]:
-    package = type(backend).__module__.partition(".")[0]
+    package = written_in(backend).partition(".")[0]
     own = getattr(backend, "version", None)
     if own is None:
         names = importlib.metadata.packages_distributions().get(package, [])
@@ -252,8 +252,14 @@ def _versions(backend: Backend) -> dict[str, str]:
     return {"byoc": version(), f"backend {backend.name}": str(own), "Python": platform.python_version()}
 
 
-def _machine() -> dict[str, str]:
-    return {"machine": f"{platform.machine()} {sys.platform}", "processor": platform.processor() or "unknown"}
+def _machine(backend: Backend, options: Mapping[str, object]) -> dict[str, str]:
+    """The machine, and the device where the backend runs on one."""
+    device = device_name_of(backend, options)
+    return {
+        "machine": f"{platform.machine()} {sys.platform}",
+        "processor": platform.processor() or "unknown",
+        **({"device": device} if device else {}),
+    }
 
 
 def _asked(asked: CertifyRequest) -> dict[str, object]:

@@ -119,6 +119,10 @@ class OpenCLBackend(Backend):
         except DeviceError:
             return None
 
+    def device_name(self, options: Mapping[str, object]) -> str | None:
+        info = open_device(OpenCLOptions.of(options).device).info
+        return f"{info.name}, {info.platform}, driver {info.driver_version}"
+
     def check_options(self, options: Mapping[str, object]) -> None:
         OpenCLOptions.of(options)
         Thresholds.of(options.get("thresholds", ""), Thresholds())

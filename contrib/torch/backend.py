@@ -33,7 +33,7 @@ from byoc.contract.constraints import (
 from byoc.contract.verdict import calls_in
 from byoc.contrib.endings import biased
 from byoc.contrib.program_generator import ProgramGenerator
-from byoc.contrib.torch.module import PRECISIONS, TorchModule, misnamed, torch_missing
+from byoc.contrib.torch.module import PRECISIONS, TorchModule, misnamed, named_device, torch_missing
 from byoc.contrib.torch.table import CONV_BIAS, DENSE_BIAS, DTYPES, KERNELS
 from byoc.errors import UserError
 from byoc.ir.op import Op
@@ -219,6 +219,9 @@ class TorchBackend(Backend):
             return None
         torch: Any = importlib.import_module("torch")
         return "gpu" if torch.cuda.is_available() else "cpu"
+
+    def device_name(self, options: Mapping[str, object]) -> str | None:
+        return named_device(str(options.get("device", "")))
 
     def check_options(self, options: Mapping[str, object]) -> None:
         """Raises UserError for a device that is none, or a precision that products do not have."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -166,6 +168,27 @@ def chosen_device(name: str) -> str:
         raise UnavailableError(problem)
     torch: Any = importlib.import_module("torch")
     return asked or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def named_device(name: str) -> str | None:
+    """The device that :func:`chosen_device` gives, by its own name, with PyTorch's CUDA and the driver; None for the
+    processor. Raises as that.
+    """
+    chosen = chosen_device(name)
+    if not chosen.startswith("cuda"):
+        return None
+    torch: Any = importlib.import_module("torch")
+    driver = nvidia_driver(Path("/proc/driver/nvidia/version"))
+    return f"{torch.cuda.get_device_name(chosen)}, CUDA {torch.version.cuda}{f', driver {driver}' if driver else ''}"
+
+
+def nvidia_driver(file: Path) -> str:
+    """The version of NVIDIA's kernel module, of which *file* tells; "" where there is no such file, or no version."""
+    try:
+        found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)\s", file.read_text())
+    except (OSError, UnicodeDecodeError):
+        return ""
+    return found[1] if found else ""
 
 
 def _switches(tf32: bool) -> list[tuple[Any, str, object]]:

@@ -58,6 +58,9 @@ FAULTS = {
     "process": "a relu has numpy raise errors, a tanh changes the folder, a sum seeds numpy's random numbers",
     "shared": "a region is off by one where another was initialised after it",
     "raises": "a tanh raises an error",
+    "axis": "a softmax over the first of several axes is off by one",
+    "bias": "a bias along the third of four axes is off by one",
+    "denormal": "a tanh of a denormal number is NaN",
     "nan": "a relu makes 0 of a NaN, which it declares",
 }
 COUNT = itertools.count()
@@ -154,6 +157,9 @@ class PlantedModule(Module):
             output += output.dtype.type(np.abs(output).max() // 4 + 1)
         elif fault == "pair" and "add, nn.relu" in ", ".join(self.operators):
             output += 1
+        elif fault == "denormal" and "tanh" in self.operators:
+            small = (inputs[0] != 0) & (abs(inputs[0]) < np.finfo("float32").tiny)
+            output[small] = np.nan
         elif fault == "nan" and "nn.relu" in self.operators:
             output[np.isnan(output)] = 0
         elif fault == "float" and output.dtype.kind == "i":
@@ -169,6 +175,8 @@ class PlantedModule(Module):
             "lower": "add" in self.operators and len(shapes) == 2 and len(shapes[0]) < len(shapes[1]),
             "itself": self.operators == ["add"] and len(shapes) == 1 and many == 0,
             "constants": self.operators == ["add", "add"] and many == 2,
+            "axis": "first axis" in self.operators,
+            "bias": "third axis" in self.operators,
             "shared": self is not PlantedModule.newest,
         }
         return when.get(self.fault, False)
@@ -222,6 +230,10 @@ def backend_of(fault):
             operators = [callee_name(n) for n in calls]
             if any(callee_name(n) == "nn.conv2d" and 2 in n.attrs.strides for n in calls):
                 operators.append("stride 2")
+            if any(callee_name(n) == "nn.softmax" and n.attrs.axis in (0, -n.checked_type.ndim) for n in calls):
+                operators.append("first axis")
+            if any(callee_name(n) == "nn.bias_add" and n.attrs.axis == 2 and n.checked_type.ndim == 4 for n in calls):
+                operators.append("third axis")
             if fault == "late" and any(
                 callee_name(n) == "nn.softmax" and n.attrs.axis % n.checked_type.ndim != n.checked_type.ndim - 1
                 for n in calls

@@ -75,6 +75,7 @@ ALIASES = {
     "tvm.relay.analysis.analysis": "byoc.relay.analysis",
     "tvm.relay.analysis.feature": "byoc.annex.analysis.features",
     "tvm.relay.transform._ffi_api": f"{THIN}.relay.transform_api",
+    "tvm.runtime._ffi_api": f"{THIN}.runtime.runtime_api",
     "tvm.relay.analysis._ffi_api": f"{THIN}.relay.analysis_api",
     "tvm.relay.param_dict": "byoc.runtime.params",
     "tvm.relay.backend.utils": f"{THIN}.relay.backend.name_transforms",
@@ -184,6 +185,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.ir.passes.transform": {"function_pass": "byoc.relay.transform:function_pass"},
     "byoc.ir.types": {"scalar_type": "byoc.relay:scalar_type", "TypeRelation": "byoc.ir.op:TypeRelation"},
     "byoc.runtime": {
+        "_ffi_api": f"{THIN}.runtime.runtime_api:",
         **{name: f"byoc.runtime.{name}:" for name in ("container", "module", "ndarray", "params", "vm")},
         "ADT": "byoc.runtime.core.container:ADT",
         "ShapeTuple": "byoc.runtime.core.container:ShapeTuple",
@@ -227,6 +229,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
         "function": "byoc.relay.expr:",
         "ty": "byoc.ir.types:",
         "Id": "byoc.relay.expr:VarId",
+        "FunctionWithFields": f"{THIN}.relay.with_fields:FunctionWithFields",
         "SpanCheck": "byoc.relay.transform.base.span_check:SpanCheck",
         "base": f"{THIN}.relay.base:",
     },
@@ -235,6 +238,7 @@ ADDED_NAMES: dict[str, dict[str, str]] = {
     "byoc.relay.expr": {
         "bind": "byoc.relay.bind:bind",
         "Id": "byoc.relay.expr:VarId",
+        "FunctionWithFields": f"{THIN}.relay.with_fields:FunctionWithFields",
         "TupleWrapper": "byoc.relay.tuple_wrapper:TupleWrapper",
     },
     "byoc.relay.analysis": {"_ffi_api": f"{THIN}.relay.analysis_api:", "feature": "byoc.annex.analysis.features:"},

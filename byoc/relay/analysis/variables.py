@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from byoc.ir.expr import RelayExpr
-from byoc.relay.expr import Var
-from byoc.relay.traverse import binders, post_order
+from byoc.ir.op import Op
+from byoc.relay.expr import Call, Var
+from byoc.relay.traverse import binders, children, post_order
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], None]) -> None:
-    """Call *fvisit* once on each node under *expr*, sub-expressions first."""
-    for node in post_order(expr):
+    """Call *fvisit* once on each node under *expr*, sub-expressions first; operators are nodes too, before arguments.
+
+    Source: ``relay.analysis.post_order_visit``.
+    """
+    for node in post_order(expr, _with_operators):
         fvisit(node)
+
+
+def _with_operators(expr: RelayExpr) -> Sequence[RelayExpr]:
+    if isinstance(expr, Call) and isinstance(expr.op, Op):
+        return (expr.op, *expr.args)
+    return () if isinstance(expr, Op) else children(expr)
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:

@@ -78,7 +78,7 @@ def deepened(function: Function, arrays: Arrays) -> Grown | None:
             continue
         new = tuple(_of_shape(a, shape, k) for k, (a, shape) in enumerate(zip(arrays, shapes, strict=True)))
         try:
-            trial = (_on(function, new), new)
+            trial = (on_inputs(function, new), new)
         except UNFIT:
             continue
         if _counts(trial[0])[0] == _counts(function)[0] and _is_moderate(*trial):
@@ -96,7 +96,7 @@ def _equal_axes(arrays: Arrays) -> Iterator[set[tuple[int, int]]]:
             yield {place, other}
 
 
-def _on(function: Function, arrays: Arrays) -> Function:
+def on_inputs(function: Function, arrays: Arrays) -> Function:
     """*function* on parameters like *arrays*. Raises what its types raise."""
     params = _params_like(function, arrays)
     given: dict[RelayExpr, RelayExpr] = dict(zip(function.params, params, strict=True))

@@ -18,7 +18,7 @@ import numpy as np
 from byoc.base.progress import Progress
 from byoc.contract.backend import Backend
 from byoc.contract.verdict import FAILED_CODE, Reason, asked, callee_name
-from byoc.errors import ByocError
+from byoc.errors import ByocError, vendors_line
 from byoc.ir.attrs import Attrs
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import Op, Sample
@@ -86,7 +86,7 @@ class BackendAnswers:
                     self.not_named.setdefault(name, str(reason))
             return bool(verdict)
         except Exception as error:  # whatever a vendor's code raises
-            self.raised[name] = f"its verdict raises {type(error).__name__}: {error}"
+            self.raised[name] = f"its verdict raises {vendors_line(error)}"
             return False
 
     def note_failure(self, reason: Reason, name: str) -> bool:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from byoc.contract.backend import Backend
 from byoc.contract.importing import import_backend, imported_backends
 from byoc.contract.registration import get_backend
+from byoc.contract.relay_style import RelayStyleBackend
 from byoc.errors import UserError
+from byoc.ir.registry import GLOBAL_FUNCTIONS
 from byoc.partition.places.libraries import KernelLibrary, runnable
 
 
@@ -57,6 +59,12 @@ def module_of(backend: Backend) -> str:
             return "builtins"
         return functions[0].__module__
     return name
+
+
+def written_in(backend: Backend) -> str:
+    """The module of the vendor's own code: for an integration in Relay's style that of its generator."""
+    generator = GLOBAL_FUNCTIONS.get(f"relay.ext.{backend.name}") if isinstance(backend, RelayStyleBackend) else None
+    return module_of(backend) if generator is None else str(getattr(generator, "__module__", module_of(backend)))
 
 
 def backend_from(origin: VendorOrigin) -> Backend:

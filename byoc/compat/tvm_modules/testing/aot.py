@@ -24,6 +24,7 @@ from byoc.compat.tvm_modules.relay.build_module import build, create_executor
 from byoc.compat.tvm_modules.runtime import GraphFunctions, load_module
 from byoc.compat.tvm_modules.runtime.executor.aot_executor import AotModule
 from byoc.compat.tvm_modules.testing.aot_program import has_regions, run_program, with_c_inlined
+from byoc.compat.tvm_modules.testing.comparison import get_dtype_range
 from byoc.errors import UserError
 from byoc.ir.module import IRModule
 from byoc.relay.bind import module_with_params
@@ -216,5 +217,6 @@ __all__ = [
     "compile_and_run",
     "compile_models",
     "generate_ref_data",
+    "get_dtype_range",
     "run_and_check",
 ]
