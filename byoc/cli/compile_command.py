@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
         deviation_lines,
         quantization_lines,
         tuning_lines,
-        memory_note_lines,
+        region_note_lines,
     )
     notes = "".join(lines(library.report) for lines in reporters)
     plan = library.report["plan_text"]
@@ -155,12 +155,12 @@ def half_lines(report: Mapping[str, object]) -> str:
     return "".join(f"\n{part['text']}" for part in found if isinstance(part, Mapping) and part.get("text"))
 
 
-def memory_note_lines(report: Mapping[str, object]) -> str:
-    """What the tensors of regions lie in, where their backends have something to say of it; else empty."""
+def region_note_lines(report: Mapping[str, object]) -> str:
+    """What backends say of their regions (memory, products, the cost model), where they do; else empty."""
     regions = report.get("regions")
     listed = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
-    rows = "".join(f"  {r['region']}: {note}\n" for r in listed for note in r.get("memory_notes", ()))
-    return f"\nwhat tensors of regions lie in:\n{rows}" if rows else ""
+    rows = "".join(f"  {r['region']}: {note}\n" for r in listed for note in r.get("region_notes", ()))
+    return f"\nwhat backends say of their regions:\n{rows}" if rows else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

@@ -28,9 +28,9 @@ def region_memory(root: MetadataModule) -> list[dict[str, object]]:
             entry["constants"] = _bytes(signature.constants)
         if owner is not None:
             entry.update(_sizes(owner, symbol, region.target))
-            notes = [str(note) for note in owner.memory_notes(symbol)]
+            notes = [str(note) for note in owner.region_notes(symbol)]
             if notes:
-                entry["memory_notes"] = notes
+                entry["region_notes"] = notes
         rows.append(entry)
     return rows
 

@@ -24,8 +24,8 @@ class OnDevice:
         """The bytes that *symbol* takes beside its inputs, outputs and constants, by what for: for the report."""
         return {}
 
-    def memory_notes(self, symbol: str) -> Sequence[str]:
-        """Sentences on what the tensors of *symbol* lie in, where something else may have been requested."""
+    def region_notes(self, symbol: str) -> Sequence[str]:
+        """Sentences on how *symbol* is done (what tensors lie in, what became of a wish, by what it was chosen)."""
         return ()
 
     @property

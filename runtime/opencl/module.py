@@ -138,7 +138,7 @@ class OpenCLModule(Module):
     def peak(self) -> Peak:
         return device_peak(open_device(self.options.device))
 
-    def memory_notes(self, symbol: str) -> Sequence[str]:
+    def region_notes(self, symbol: str) -> Sequence[str]:
         return self._plans[symbol].notes
 
     def profile(self, on: bool) -> Sequence[DeviceEvent]:

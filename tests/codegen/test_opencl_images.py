@@ -99,7 +99,7 @@ def opencl_part(library):
 
 
 def notes_of(library):
-    return [note for region in library.report["regions"] for note in region.get("memory_notes", ())]
+    return [note for region in library.report["regions"] for note in region.get("region_notes", ())]
 
 
 def check(library, model, tolerance=1e-5):
@@ -211,7 +211,9 @@ def test_the_command_that_compiles_lists_what_is_an_image(tmp_path, capsys):
     words = ["compile", str(tmp_path / "m.onnx"), "-t", "opencl", "--set", "opencl.mode=memory=image"]
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
     shown = capsys.readouterr().out
-    assert "what tensors of regions lie in:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
+    assert (
+        "what backends say of their regions:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
+    )
 
 
 def test_a_device_without_images_has_buffers_and_the_report_says_so(monkeypatch):

@@ -83,7 +83,7 @@ def part_of(library):
 
 
 def notes_of(library):
-    return [note for region in library.report["regions"] for note in region.get("memory_notes", ())]
+    return [note for region in library.report["regions"] for note in region.get("region_notes", ())]
 
 
 def compiled(mode, **more):
@@ -107,7 +107,7 @@ import byoc
 library = byoc.compile(sys.argv[1], ["opencl"], backend_options={"opencl": {"mode": "memory=trial"}})
 (part,) = (m for m in library.module.imports if m.type_key == "opencl")
 from byoc.codegen.opencl.images import trial
-print(json.dumps([bool(part.plans[0].images), library.report["regions"][0]["memory_notes"], part.counts]))
+print(json.dumps([bool(part.plans[0].images), library.report["regions"][0]["region_notes"], part.counts]))
 """
 
 

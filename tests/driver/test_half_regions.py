@@ -201,7 +201,7 @@ def test_kernels_with_halves_are_refused_by_a_device_without_them_in_one_sentenc
         pytest.skip("the device here has cl_khr_fp16")
     library = byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=COMPUTE)
     (region,) = library.report["regions"]
-    assert any(note.startswith("half=compute: kernels need a device with cl_khr") for note in region["memory_notes"])
+    assert any(note.startswith("half=compute: kernels need a device with cl_khr") for note in region["region_notes"])
     with pytest.raises(DeviceError, match="has no cl_khr_fp16, which these kernels need: compile"):
         library(_input())
     allowed = byoc.compile(_network(), ["opencl"], precision="fp16", backend_options=COMPUTE, fallback=True)

@@ -196,5 +196,5 @@ def test_both_memories_are_tuned_before_they_are_tried_against_each_other(cache)
     report = library.report["tuning"]
     assert any("by texels" in row["kernel"] for row in report["known"])
     assert report["tuned"] and not any("by texels" in row["kernel"] for row in report["tuned"])
-    (note,) = [n for r in library.report["regions"] for n in r["memory_notes"] if n.startswith("memory=trial")]
+    (note,) = [n for r in library.report["regions"] for n in r["region_notes"] if n.startswith("memory=trial")]
     assert "medians of" in note
