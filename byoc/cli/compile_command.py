@@ -160,7 +160,7 @@ def region_note_lines(report: Mapping[str, object]) -> str:
     regions = report.get("regions")
     listed = [r for r in regions if isinstance(r, dict)] if isinstance(regions, list) else []
     rows = "".join(f"  {r['region']}: {note}\n" for r in listed for note in r.get("region_notes", ()))
-    return f"\nwhat backends say of their regions:\n{rows}" if rows else ""
+    return f"\nwhat backends say of regions:\n{rows}" if rows else ""
 
 
 def output_path(model: str, output: str | None) -> Path:

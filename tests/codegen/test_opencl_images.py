@@ -212,7 +212,7 @@ def test_the_command_that_compiles_lists_what_is_an_image(tmp_path, capsys):
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
     shown = capsys.readouterr().out
     assert (
-        "what backends say of their regions:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
+        "what backends say of regions:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
     )
 
 
