@@ -211,9 +211,7 @@ def test_the_command_that_compiles_lists_what_is_an_image(tmp_path, capsys):
     words = ["compile", str(tmp_path / "m.onnx"), "-t", "opencl", "--set", "opencl.mode=memory=image"]
     assert main([*words, "-o", str(tmp_path / "m.byoc")]) == 0
     shown = capsys.readouterr().out
-    assert (
-        "what backends say of regions:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
-    )
+    assert "what backends say of regions:" in shown and "3 of 3 intermediate results and 2 of 2 constants" in shown
 
 
 def test_a_device_without_images_has_buffers_and_the_report_says_so(monkeypatch):
