@@ -140,8 +140,15 @@ def match_shape(at: Written) -> str:
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(VIEWS, reshape),
-    **dict.fromkeys(("zeros", "ones", "full", "zeros_like", "ones_like", "full_like"), filled),
-    **dict.fromkeys(("dyn.zeros", "dyn.ones", "dyn.full"), filled_of_run),
+    "zeros": filled,
+    "ones": filled,
+    "full": filled,
+    "zeros_like": filled,
+    "ones_like": filled,
+    "full_like": filled,
+    "dyn.zeros": filled_of_run,
+    "dyn.ones": filled_of_run,
+    "dyn.full": filled_of_run,
     "dyn.reshape": reshape_of_run,
     "dyn.broadcast_to": broadcast_of_run,
     "dyn.tile": tile_of_run,
