@@ -135,9 +135,9 @@ def test_members_that_do_not_fit_together_are_refused(path, change):
 
 
 def test_a_module_of_a_vendor_that_is_not_here_is_named(path):
-    rewrite(path, lambda manifest, members: manifest["modules"][0].update(type_key="acme"))
+    rewrite(path, lambda manifest, members: manifest["modules"][0].update(type_key="absent_vendor"))
     known = r"known: (\w+, )*c, (\w+, )*json, (\w+, )*opencl(, \w+)*"
-    message = f"m.byoc: nothing here loads modules of type 'acme'; {known}; install the vendor's package"
+    message = f"m.byoc: nothing here loads modules of type 'absent_vendor'; {known}; install the vendor's package"
     with pytest.raises(ArtifactError, match=message):
         byoc.runtime.load(path)
 
