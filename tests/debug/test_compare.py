@@ -40,7 +40,7 @@ def test_a_model_on_two_backends_is_compared_tensor_by_tensor():
 
 def test_the_first_tensor_that_diverges_is_named(backend_with):
     found = compare(MODEL, targets=["json", backend_with("stride")])
-    assert [row.name for row in found.rows] == ["first", "second", "third", "fourth", "y"]
+    assert [row.name for row in found.rows] == ["first", "second", "third", "fourth", "y"], str(found)
     assert found.diverging.name == "second" and "off by 0.5" in found.diverging.problem
     assert "first tensor that diverges: second (nodes second)" in str(found)
 

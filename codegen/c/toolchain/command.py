@@ -142,6 +142,8 @@ def _wait_for_descriptor(descriptor: int, process: subprocess.Popen[bytes], dead
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:  # its number may be another's by now
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):  # in the kernel's hands, such as on a dead network disk
