@@ -92,10 +92,11 @@ def _field(body: RelayExpr, index: int) -> RelayExpr:
 def _form(ty: Type) -> str:
     """What a caller gives or gets: "" for a tensor, else a sequence, an optional, or a tensor of any rank."""
     from byoc.relay.op.sequence import is_any_rank, is_optional
+    from byoc.runtime.graph.graph import ANY_RANK, OPTIONAL, SEQUENCE
 
     if not isinstance(ty, TypeCall):
         return ""
-    return "optional" if is_optional(ty) else "any rank" if is_any_rank(ty) else "sequence"
+    return OPTIONAL if is_optional(ty) else ANY_RANK if is_any_rank(ty) else SEQUENCE
 
 
 def _needs_parts(function: Function, sizes: PartSizes) -> bool:

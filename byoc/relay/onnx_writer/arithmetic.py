@@ -34,13 +34,15 @@ def divide(at: Written) -> str:
     return at.value("Div", *at.names) if at.result.dtype in _SIGNED else pointwise.divide(at)
 
 
-def floored(at: Written) -> str:
-    """The quotient of integers downwards, and what remains, which has the divisor's sign as ONNX's ``Mod``."""
+def floor_mod(at: Written) -> str:
+    """What remains of integers, with the divisor's sign, as ONNX's ``Mod``."""
     needs(at.result.dtype in _SIGNED, f"{at.operator} of {at.result.dtype}")
-    rest = at.value("Mod", *at.names)
-    if at.operator == "floor_mod":
-        return rest
-    return at.value("Div", at.value("Sub", at.names[0], rest), at.names[1])
+    return at.value("Mod", *at.names)
+
+
+def floor_divide(at: Written) -> str:
+    """The quotient of integers downwards."""
+    return at.value("Div", at.value("Sub", at.names[0], floor_mod(at)), at.names[1])
 
 
 def einsum(at: Written) -> str:
@@ -65,8 +67,8 @@ RULES: Mapping[str, Rule] = {
     "isfinite": isfinite,
     "round": rounded,
     "divide": divide,
-    "floor_mod": floored,
-    "floor_divide": floored,
+    "floor_mod": floor_mod,
+    "floor_divide": floor_divide,
     "einsum": einsum,
     "cumsum": cumsum,
 }

@@ -20,11 +20,7 @@ from byoc.relay.expr import Call, Constant
 from byoc.relay.onnx_writer.graph import GraphWriter, element_type
 
 FAMILIES = ("pointwise", "movement", "neural", "reductions")
-OF_MODELS = (
-    "arithmetic",
-    "indexing",
-    "sizes",
-)  # further ones, which regions for ONNX Runtime and OpenVINO are not written with
+OF_MODELS = ("arithmetic", "indexing", "sizes")  # further ones, with which no region for a library is written
 
 
 class UnwritableError(UnsupportedError):

@@ -56,27 +56,9 @@ def _sizes(at: Written, dims: Sequence[Dim], unknown: int | None = None) -> str:
     return at.value("Concat", *parts, axis=0)
 
 
-def strided_slice(at: Written) -> str:
-    """By begins, ends and steps, of free sizes too."""
-    return movement.sliced(at)
-
-
 def broadcast_to(at: Written) -> str:
     """To the result's shape."""
     return at.value("Expand", at.names[0], _sizes(at, at.result.shape))
-
-
-def filled(at: Written) -> str:
-    """One number in every element."""
-    if at.operator.startswith("full"):
-        value = at.names[-1] if at.operator == "full_like" else at.names[0]
-        value = at.value("Cast", value, to=element_type(at.result.dtype))
-    else:
-        value = at.graph.scalar(float(at.operator.startswith("ones")), at.result.dtype)
-    like = at.operator.endswith("_like")
-    shape = at.value("Shape", at.names[0]) if like else _sizes(at, at.result.shape)
-    rank = len(at.result.shape)
-    return at.value("Expand", at.value("Reshape", value, at.graph.constant([1] * rank)), shape)
 
 
 def _int64(at: Written, number: int) -> str:
@@ -95,15 +77,28 @@ def broadcast_of_run(at: Written) -> str:
     return at.value("Expand", at.names[0], _int64(at, 1))
 
 
-def filled_of_run(at: Written) -> str:
-    """One number in every element of a shape that the run gives."""
-    kind = at.operator.removeprefix("dyn.")
-    shape = _int64(at, len(at.names) - 1)
-    if kind == "full":
-        value = at.value("Cast", at.names[0], to=element_type(at.result.dtype))
-    else:
-        value = at.graph.scalar(float(kind == "ones"), at.result.dtype)
-    return at.value("Expand", at.value("Reshape", value, at.graph.constant(np.zeros(0, "int64"))), shape)
+def _of_result(at: Written) -> str:
+    return _sizes(at, at.result.shape)
+
+
+def _of_first(at: Written) -> str:
+    return at.value("Shape", at.names[0])
+
+
+def _of_last(at: Written) -> str:
+    return _int64(at, len(at.names) - 1)
+
+
+def filled(shape: Rule, number: float) -> Rule:
+    """The rule that writes *number* in every element of *shape*."""
+    return lambda at: at.value("Expand", at.graph.scalar(number, at.result.dtype), str(shape(at)))
+
+
+def filled_with(place: int, shape: Rule) -> Rule:
+    """The rule that writes the argument at *place*, a scalar, in every element of *shape*."""
+    return lambda at: at.value(
+        "Expand", at.value("Cast", at.names[place], to=element_type(at.result.dtype)), str(shape(at))
+    )
 
 
 def tile_of_run(at: Written) -> str:
@@ -140,22 +135,22 @@ def match_shape(at: Written) -> str:
 
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(VIEWS, reshape),
-    "zeros": filled,
-    "ones": filled,
-    "full": filled,
-    "zeros_like": filled,
-    "ones_like": filled,
-    "full_like": filled,
-    "dyn.zeros": filled_of_run,
-    "dyn.ones": filled_of_run,
-    "dyn.full": filled_of_run,
+    "zeros": filled(_of_result, 0),
+    "ones": filled(_of_result, 1),
+    "full": filled_with(0, _of_result),
+    "zeros_like": filled(_of_first, 0),
+    "ones_like": filled(_of_first, 1),
+    "full_like": filled_with(1, _of_first),
+    "dyn.zeros": filled(_of_last, 0),
+    "dyn.ones": filled(_of_last, 1),
+    "dyn.full": filled_with(0, _of_last),
     "dyn.reshape": reshape_of_run,
     "dyn.broadcast_to": broadcast_of_run,
     "dyn.tile": tile_of_run,
     "dyn.strided_slice": slice_of_run,
     "shape_of": shape_of,
     "ndarray_size": ndarray_size,
-    "strided_slice": strided_slice,
+    "strided_slice": movement.sliced,
     "broadcast_to": broadcast_to,
     "arange": arange,
     "match_shape": match_shape,

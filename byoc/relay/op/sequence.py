@@ -84,12 +84,16 @@ def element_of(ty: Type) -> Type | None:
 
 def is_optional(ty: Type) -> bool:
     """True for the type of an optional."""
-    return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == OPTIONAL.name_hint
+    return _is_of(ty, OPTIONAL)
 
 
 def is_any_rank(ty: Type) -> bool:
     """True for the type of a tensor whose rank only the run knows."""
-    return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == ANY_RANK.name_hint
+    return _is_of(ty, ANY_RANK)
+
+
+def _is_of(ty: Type, kind: GlobalTypeVar) -> bool:
+    return isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar) and ty.func.name_hint == kind.name_hint
 
 
 def joined_element(first: Type, second: Type) -> Type | None:
