@@ -56,7 +56,7 @@ def write_weights(arrays: Mapping[str, NDArray]) -> bytes:
     plain = {k: _plain(a) for k, a in arrays.items()}
     total = sum(array.nbytes for array in plain.values())
     try:
-        np.empty(2 * total + SPARE_BYTES, "uint8")  # the library has a copy of each, and the whole; given back, untouched
+        np.empty(2 * total + SPARE_BYTES, "uint8")  # as the library's copy of each, and the whole; untouched
     except MemoryError:
         raise OutOfMemoryError(
             f"this process has too little memory to write constants of {total / 1e6:.1f} MB: allow it more"
