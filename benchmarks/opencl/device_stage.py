@@ -58,7 +58,7 @@ class Found:
 class Spec:
     """What a stage is asked for: the options of ``opencl.py``, a model, and where files go.
 
-    *onnx* and *reference* are what ``make`` found, empty before; *options* are those of ``byoc.compile``.
+    *onnx*, *expected* and *reference* are what ``make`` found, empty before; *options* are those of ``byoc.compile``.
     """
 
     found: str
@@ -66,6 +66,7 @@ class Spec:
     case: str = ""
     models: str = ""
     onnx: str = ""
+    expected: str = ""
     reference: str = ""
     peers: tuple[str, ...] = ()
     precision: str = "f32"
@@ -126,7 +127,7 @@ class Stage:
             with torch.no_grad():
                 expected, reference = [module(*map(torch.from_numpy, asked.inputs.values())).numpy()], "PyTorch"
         np.savez(self.scratch / EXPECTED, *expected)
-        self.found.add(reference=reference)
+        self.found.add(reference=reference, expected=str(self.scratch / EXPECTED))
         if "compile" in self.peers and case.has_module:
             self.found.doing("filling the cache of torch.compile")
             try:
@@ -202,7 +203,7 @@ class Stage:
 
     def difference(self, outputs: Sequence[np.ndarray]) -> float:
         """Of *outputs* from those expected, relative to their range."""
-        with np.load(self.scratch / EXPECTED) as expected:
+        with np.load(self.spec.expected) as expected:
             return relative_difference(outputs, [expected[name] for name in expected.files])
 
     def disagrees(self, difference: float) -> str:

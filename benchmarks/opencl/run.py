@@ -40,9 +40,10 @@ SHARED = ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")  # by models that 
 
 @dataclass
 class Result:
-    """What the stages of one model found, put together; *failures* by who failed, with the sentence."""
+    """What the stages of one model in a precision found, put together; *failures* by who failed, with the sentence."""
 
     case: str
+    precision: str
     found: dict[str, Any] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -64,7 +65,8 @@ class Result:
     def to_json(self) -> dict[str, object]:
         """All of it, with the ratios."""
         ratios = {"numpy_to_numpy": self.ratio(), "without_copies": self.ratio(f" {WITHOUT}")}
-        return {"case": self.case, "ratio_to_best": ratios, "failures": self.failures, **self.found}
+        own = {"case": self.case, "precision": self.precision}
+        return {**own, "ratio_to_best": ratios, "failures": self.failures, **self.found}
 
 
 class Benchmark:
@@ -81,7 +83,7 @@ class Benchmark:
 
     def run(self) -> Mapping[str, Any]:
         """Measure every model, printing as it goes; what the device is. Raises SystemExit without one."""
-        facts = self.stage("facts", "facts", Spec(str(self.scratch / "facts.json")), FACTS_SECONDS)
+        facts = self.stage("facts", Spec(str(self.scratch / "found.json"), str(self.scratch)), FACTS_SECONDS)
         if "failure" in facts:
             raise SystemExit(f"there is nothing to measure on: {facts['failure']}")
         peers = tuple(facts["peers"] if self.options.peers is None else self.options.peers)
@@ -89,20 +91,42 @@ class Benchmark:
         if unknown:
             raise SystemExit(f"no such peer: {', '.join(unknown)}; there are {', '.join(PEERS)}")
         print(f"OpenCL {facts['device']}" + (f"; {facts['torch']}" if facts["torch"] else ""), flush=True)
-        specs = [self.spec(name, peers) for name in self.options.only or facts["cases"]]
-        jobs = max(1, min(self.options.jobs, len(specs)))
-        share = max(1, self.options.threads // jobs)
-        with ThreadPoolExecutor(jobs) as pool:
-            made = list(pool.map(lambda spec: self.stage(spec.case, "make", replace(spec, threads=share)), specs))
-        for spec, found in zip(specs, made, strict=True):
-            result = self.measure(spec, found)
+        cases = [self.spec(name, peers) for name in self.options.only or facts["cases"]]
+        made = self.beside(self.options.jobs, "make", cases)
+        specs = [self.ready(spec, found, p) for spec, found in zip(cases, made, strict=True) for p in self.precisions]
+        whole = [spec for spec in specs if spec.onnx]
+        builds = self.beside(self.options.builds, "build", whole)
+        built = {spec.scratch: found for spec, found in zip(whole, builds, strict=True)}
+        for spec, found in zip(specs, (m for m in made for _ in self.precisions), strict=True):
+            result = self.measure(spec, found, built.get(spec.scratch))
             self.results.append(result)
             print("\n".join(lines(result)), flush=True)
         print("\n".join(summary(self.results)))
         return {"device": facts["device"], "torch": facts["torch"]}
 
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """What the models are measured in, one after another."""
+        return tuple(self.options.precision)
+
+    def beside(self, jobs: int, stage: str, specs: Sequence[Spec]) -> list[dict[str, Any]]:
+        """What a stage found for each of *specs*, of which so many *jobs* are at it at the same time."""
+        jobs = max(1, min(jobs, len(specs)))
+        share = max(1, self.options.threads // jobs)
+        with ThreadPoolExecutor(jobs) as pool:
+            return list(pool.map(lambda spec: self.stage(stage, replace(spec, threads=share)), specs))
+
+    def ready(self, spec: Spec, made: Mapping[str, Any], precision: str) -> Spec:
+        """*spec* for a precision, in a folder of its own, with what ``make`` found."""
+        folder = self.scratch / f"{spec.case}_{precision}"
+        folder.mkdir()
+        own = replace(spec, found=str(folder / "found.json"), scratch=str(folder), precision=precision)
+        if "failure" in made:
+            return own
+        return replace(own, onnx=made["onnx"], expected=made["expected"], reference=made["reference"])
+
     def spec(self, case: str, peers: tuple[str, ...]) -> Spec:
-        """What the stages of a model are asked for."""
+        """What making a model is asked for."""
         folder = self.scratch / case
         folder.mkdir()
         options = self.options
@@ -112,7 +136,7 @@ class Benchmark:
             case=case,
             models=str(options.models or ""),
             peers=peers,
-            precision=options.precision,
+            precision=self.precisions[0],
             threads=options.threads,
             compile_mode=options.compile_mode,
             rounds=options.rounds,
@@ -121,17 +145,16 @@ class Benchmark:
             options=dict(options.set),
         )
 
-    def measure(self, spec: Spec, made: Mapping[str, Any]) -> Result:
-        """Build and time one model of which ``make`` found what it is."""
-        result = Result(spec.case, {k: v for k, v in made.items() if k != "failure"})
-        if "failure" in made:
+    def measure(self, spec: Spec, made: Mapping[str, Any], built: dict[str, Any] | None) -> Result:
+        """Time one model of which ``make`` and ``build`` found what they did."""
+        result = Result(spec.case, spec.precision, {k: v for k, v in made.items() if k != "failure"})
+        if built is None:
             result.failures["model"] = made["failure"]
             return result
-        ready = replace(spec, onnx=made["onnx"], reference=made["reference"])
         for stage, whose in {"build": OURS, "host": "c", "time": "time"}.items():
             if stage == "host" and whose not in spec.peers:
                 continue
-            found = self.stage(spec.case, stage, ready)
+            found = built if stage == "build" else self.stage(stage, spec)
             failure = found.pop("failure", None)
             result.failures.update(found.pop("failures", {}))
             result.found.update(found)
@@ -139,12 +162,11 @@ class Benchmark:
                 result.failures[whose] = failure
         return result
 
-    def stage(self, case: str, stage: str, spec: Spec, seconds: float | None = None) -> dict[str, Any]:
+    def stage(self, stage: str, spec: Spec, seconds: float | None = None) -> dict[str, Any]:
         """What a stage found, with ``failure`` where it did not come to its end."""
         limit = self.options.seconds if seconds is None else seconds
-        out, log = Path(spec.found), self.scratch / f"{case}.{stage}.log"
+        out, asked, log = Path(spec.found), *(Path(spec.scratch) / f"{stage}.{kind}" for kind in ("json", "log"))
         out.unlink(missing_ok=True)
-        asked = self.scratch / f"{case}.{stage}.json"
         asked.write_text(json.dumps(asdict(spec)), encoding="utf-8")
         command = [sys.executable, "-m", "benchmarks.opencl.device_stage", stage, str(asked)]
         environment = {**self.environment, **dict.fromkeys(SHARED, str(spec.threads))}
@@ -176,7 +198,7 @@ def end(child: subprocess.Popen[bytes]) -> None:
 def lines(result: Result) -> list[str]:
     """One model: a line for each engine, then what is ours alone."""
     found, rest = result.found, f" {WITHOUT}"
-    text = [f"{result.case}:"]
+    text = [f"{result.case} in {result.precision}:"]
     for name in found.get("engines", {}):
         with_copies, without = (_milliseconds(found["timings"].get(name + suffix)) for suffix in ("", rest))
         copies = f"{with_copies:>30}{without:>32}"
@@ -205,8 +227,10 @@ def _ours(found: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
 
 def summary(results: Sequence[Result]) -> list[str]:
     """A table in Markdown: a row for each model."""
-    rows = ["| model | ours ms | best peer ms | times its speed | without copies | times its speed | launches |"]
-    rows.append("|---|--:|--:|--:|--:|--:|--:|")
+    rows = [
+        "| model | precision | ours ms | best peer ms | times its speed | without copies | times its speed | launches |"
+    ]
+    rows.append("|---|---|--:|--:|--:|--:|--:|--:|")
     rest = f" {WITHOUT}"
     for result in results:
         engines = result.found.get("engines", {})
@@ -214,6 +238,7 @@ def summary(results: Sequence[Result]) -> list[str]:
         launches = engines[OURS]["launches"] if OURS in engines else NONE
         cells = [
             result.case,
+            result.precision,
             _median(result.median(OURS)),
             _named(result.best()),
             _ratio(result.ratio()),
@@ -250,7 +275,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--only", type=_names, help="by commas: resnet50_b32 (a batch), product4096, a file's name")
     made.add_argument("--models", type=Path, help="a folder of ONNX files, which stand before what would be made")
     made.add_argument("--peers", type=_names, help="of c, onnxruntime, eager, graph, compile (default: by the device)")
-    made.add_argument("--precision", choices=TOLERANCE, default="f32", help="what both sides compute in")
+    made.add_argument(
+        "--precision", type=_precisions, default=["f32"], help="what both sides compute in: f32,tf32,fp16"
+    )
     made.add_argument("--device", help="the OpenCL device: its index or a part of its name (BYOC_OPENCL_DEVICE)")
     made.add_argument("--threads", type=int, default=cores, help="of PoCL, C, ONNX Runtime (default: the cores)")
     made.add_argument(
@@ -261,6 +288,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--turn-seconds", type=float, default=0.15, help="what a turn should take")
     made.add_argument("--seconds", type=float, default=300.0, help="what a stage of a model may take")
     made.add_argument("--jobs", type=int, default=max(1, cores // 2), help="models that are made at the same time")
+    made.add_argument("--builds", type=int, default=1, help="models that we build at the same time, each more slowly")
     made.add_argument("--cache", type=Path, help="a folder for compiled kernels (default: one that is empty)")
     made.add_argument("--profile", action="store_true", help="print our slowest kernels of each model")
     made.add_argument("--json", type=Path, help="write all that was found here")
@@ -269,6 +297,13 @@ def parser() -> argparse.ArgumentParser:
 
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
+
+
+def _precisions(text: str) -> list[str]:
+    found = _names(text)
+    if not found or not set(found) <= set(TOLERANCE):
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(TOLERANCE)} by commas, got {text!r}")
+    return found
 
 
 def _option(text: str) -> tuple[str, object]:
@@ -288,7 +323,7 @@ def main() -> int:
         benchmark = Benchmark(options, Path(folder))
         facts = benchmark.run()
     if options.json is not None:
-        found = {**facts, "precision": options.precision, "cases": [r.to_json() for r in benchmark.results]}
+        found = {**facts, "cases": [r.to_json() for r in benchmark.results]}
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return int(any(OURS not in result.found.get("engines", {}) for result in benchmark.results))
 

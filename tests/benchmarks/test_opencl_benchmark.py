@@ -37,7 +37,7 @@ def result_of(bench, seconds, failures=()):
     }
     ours = {"launches": 7, "regions": 1, "kernel_seconds": 0.002, "host_functions": 0, "fallbacks": []}
     found["engines"].get("byoc", {}).update(ours)
-    return bench("opencl.run").Result("net", found, dict(failures))
+    return bench("opencl.run").Result("net", "f32", found, dict(failures))
 
 
 def test_the_ratio_is_to_the_fastest_peer_with_copies_and_without(bench):
@@ -55,13 +55,13 @@ def test_the_ratio_is_to_the_fastest_peer_with_copies_and_without(bench):
     assert "from numpy to numpy 0.50 times the speed of the best peer, graph" in text
     assert "7 launches in 1 regions" in text and "compile: it fell over" in text
     row = bench("opencl.run").summary([result])[-1]
-    assert row == "| net | 4.000 | 2.000 (graph) | 0.50 | 1.000 / 3.000 (eager) | 3.00 | 7 |"
+    assert row == "| net | f32 | 4.000 | 2.000 (graph) | 0.50 | 1.000 / 3.000 (eager) | 3.00 | 7 |"
 
 
 def test_a_model_without_our_figure_has_a_row_without_ratios(bench):
     result = result_of(bench, {"c": 0.004}, {"byoc": "the driver refused"})
     assert result.ratio() is None
-    assert bench("opencl.run").summary([result])[-1] == "| net | - | 4.000 (c) | - | - / - | - | - |"
+    assert bench("opencl.run").summary([result])[-1] == "| net | f32 | - | 4.000 (c) | - | - / - | - | - |"
     assert "  byoc: the driver refused" in bench("opencl.run").lines(result)
 
 
@@ -112,7 +112,7 @@ def test_models_are_checked_and_timed_and_one_that_fails_does_not_stop_the_other
     done = run("--only", "broken,rows", "--peers", "c,graph", "--profile", *quick)
     assert done.returncode == 1, done.stdout + done.stderr
     broken, rows = json.loads((tmp_path / "out.json").read_text())["cases"]
-    assert broken["failures"]["model"] and "broken:\n  model: " in done.stdout
+    assert broken["failures"]["model"] and "broken in f32:\n  model: " in done.stdout
     assert set(rows["timings"]) == {"byoc", "byoc without copies", "c"} and rows["differences"]["byoc"] < 1e-4
     assert rows["engines"]["byoc"]["launches"] >= 1 and rows["ratio_to_best"]["numpy_to_numpy"] > 0
     assert rows["failures"] == {"graph": rows["failures"]["graph"]} and "by kernel" in done.stdout

@@ -312,14 +312,14 @@ def test_halves_are_stored_together_too(units, columns, pairs):
 
 
 def test_no_tile_is_copied_whose_operands_memory_has_otherwise(units):
-    """A convolution's patches lie apart; of float32 bfloat16 has other words."""
+    """A convolution's patches lie apart, with channels that are no sectors; of float32 bfloat16 has other words."""
     device = dataclasses.replace(DEVICE, matrix_units=PTX)
     units(COPIED, device=device)
     function = dense(128, 256, 512)
     for products, copied in (("tf32", True), ("3xtf32", True), ("bfloat16", False)):
         source = backend.compile_functions({"f": fuse_body(function)}, {"products": products}).get_source()
         assert ("copy_chunk(" in source) == copied
-    x, w = Var("x", TensorType((1, 32, 13, 13))), relay.const(randoms((32, 32, 3, 3))[0])
+    x, w = Var("x", TensorType((1, 20, 13, 13))), relay.const(randoms((32, 20, 3, 3))[0])
     body = relay.nn.conv2d(x, w, kernel_size=(3, 3), channels=32)
     typed = relay.transform.InferType()(relay.IRModule.from_expr(Function([x], body)))["main"]
     source = backend.compile_functions({"f": fuse_body(typed)}, {"products": "tf32"}).get_source()

@@ -291,6 +291,26 @@ class KernelWriter:
             self.block(stmt.body)
 
 
+@dataclass(frozen=True, eq=False)
+class StoreVector(OwnText):
+    """*values* go to the element of *target* at *indices* and to those behind it, at once.
+
+    They are as many as a vector of OpenCL C has, and the place is a multiple of that. Scalars would fill parts of a
+    sector each.
+    """
+
+    target: Tensor
+    indices: Sequence[PrimExpr]
+    values: Sequence[PrimExpr]
+
+    def write(self, writer: KernelWriter) -> None:
+        exprs = writer.exprs
+        vector = f"{exprs.language.types[self.target.dtype]}{len(self.values)}"
+        texts = [writer.value(v) for v in self.values]
+        place = exprs.element(self.target, tuple(self.indices))
+        writer.writer.line(f"*(__global {vector} *)&{place} = ({vector})({', '.join(texts)});")
+
+
 _RULES: dict[type, Callable[..., None]] = {
     WorkItem: KernelWriter.work_item,
     WorkGroup: KernelWriter.work_group,

@@ -14,14 +14,13 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import UNROLL, Alloc, For, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, unravel
-from byoc.codegen.opencl.device.statements import LocalArray, LocalItem, WorkGroup
+from byoc.codegen.opencl.device.statements import LocalArray, LocalItem, StoreVector, WorkGroup
 from byoc.codegen.opencl.products.matrix_format import COLUMNS, ROWS, WARP
 from byoc.codegen.opencl.products.matrix_statements import (
     PAIRED,
     ChunkToLocal,
     MatrixStep,
     SeeStored,
-    StorePair,
     VectorLoad,
     VectorRegisters,
     vectors_of,
@@ -206,7 +205,8 @@ class MatrixKernel(TiledProduct):
         pair = self._stores_pairs()
         if pair is not None:
             values = value(as_index(0)), substitute_axes(value(as_index(1)), [pair], [pair + 1])
-            stores = self.at_lane("column", p.columns, place, tile.columns, [StorePair(p.nest, values)])
+            store = StoreVector(p.nest.stage, p.nest.indices, values)
+            stores: list[Stmt] = self.at_lane("column", p.columns, place, tile.columns, [store])
         else:
             store = Store(p.nest.stage, p.nest.indices, value(next_))
             at_column = self.at_lane("column", p.columns, place + next_, tile.columns, [store])

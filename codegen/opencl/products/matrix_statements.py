@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.opencl.device.statements import KernelWriter, OwnText
 from byoc.codegen.opencl.products.matrix_format import CHUNK, EMULATED, PTX, ROWS, TF32, WARP, MatrixFormat
 from byoc.codegen.opencl.products.matrix_terms import DirectLoad
@@ -97,21 +96,6 @@ class SeeStored(OwnText):
         if self.units == PTX:
             writer.exprs.helpers.setdefault(("see_stored", self.units))
             writer.writer.line("see_stored();")
-
-
-@dataclass(frozen=True, eq=False)
-class StorePair(OwnText):
-    """Two *values* go to the element of *nest* and to the next, at once: scalars would fill half a sector each."""
-
-    nest: Nest
-    values: tuple[PrimExpr, PrimExpr]
-
-    def write(self, writer: KernelWriter) -> None:
-        stage, exprs = self.nest.stage, writer.exprs
-        vector = f"{exprs.language.types[stage.dtype]}2"
-        first, second = (writer.value(v) for v in self.values)
-        place = exprs.element(stage, tuple(self.nest.indices))
-        writer.writer.line(f"*(__global {vector} *)&{place} = ({vector})({first}, {second});")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,68 +1,173 @@
-"""Constant operands of matrix units with their terms side by side: a chunk of them is one load then.
+"""Operands of matrix units with their terms side by side: a chunk of them is one load then, or a copy to local memory.
 
-The weights of a convolution have the positions of its window last; a step goes over channels.
+The weights of a convolution have the positions of its window last; a step goes over channels. Constants are turned
+when they are compiled. Another operand is turned where the model takes that to pay: by the stage that computes it, when
+only the product reads that, else by one of its own (``sector_kernel.py``).
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
+from byoc.codegen.kernel.attention import attentions
+from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
 from byoc.codegen.kernel.simplify import Simplifier
+from byoc.codegen.opencl.device.choosing import is_static
+from byoc.codegen.opencl.device.kernel_plan import own_kernel
 from byoc.codegen.opencl.device.profile import DeviceProfile
-from byoc.codegen.opencl.products.candidates import format_of
+from byoc.codegen.opencl.device.rates import FITTED
+from byoc.codegen.opencl.group_fusion import readers_of
+from byoc.codegen.opencl.products.candidates import candidates, format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
+from byoc.codegen.opencl.products.sector_kernel import copied_by_sectors, filled_by_sectors, has_sectors
 from byoc.codegen.opencl.products.shape import tiled_product
+from byoc.codegen.opencl.products.split import parts_of
+from byoc.codegen.opencl.products.tile import copy_cost
 from byoc.codegen.opencl.products.weights import ProgramWeights
-from byoc.te import Index, PrimExpr, Tensor
+from byoc.te import Index, PrimExpr, Tensor, placeholder, recurrence
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
+StandIn = Callable[
+    [Tensor, int], "Tensor | None"
+]  # for a tensor, with an axis of it moved to the end; None to leave it
+
 
 def terms_last(program: Program, profile: DeviceProfile) -> Program:
-    """*program* over such constants, where a product of it is one of matrix units on a device of *profile*."""
+    """*program* over such operands, where a product of it is one of matrix units on a device of *profile*."""
     if not profile.matrix_units:
         return program
-    weights, simplify = ProgramWeights(program), Simplifier()
-
-    def change(_: Tensor, stage: Tensor) -> list[Tensor]:
-        inner = _inner(stage, profile, simplify)
-        return [stage if inner is None else with_body(stage, _moved(stage, inner, weights))]
-
-    return weights.of(with_stages(program, change))
+    return _TermsLast(_filled_in_place(program, profile), profile).rewritten()
 
 
-def _inner(stage: Tensor, profile: DeviceProfile, simplify: Simplifier) -> Index | None:
-    """The axis along which steps go over the terms of *stage*; None where it is no product of matrix units."""
-    p = tiled_product(stage, simplify)
-    format = None if p is None else format_of(p, profile)
-    if p is None or format is None:
-        return None
-    terms = Terms.of(p.reduce.axes, format, format.chunk, simplify)
-    return None if terms.kind == SINGLE else terms.inner
+def _filled_in_place(program: Program, profile: DeviceProfile) -> Program:
+    """*program* whose stages that one product alone reads fill their memory as that product takes it."""
+    of, axes = _TermsLast(program, profile), dict[Tensor, int]()
+    for stage in of.readers:
+        axes.update((tensor, axis) for tensor, axis in of.worth(stage) if of.may_fill(tensor))
+    made: dict[Tensor, int] = {}
 
-
-def _moved(stage: Tensor, inner: Index, weights: ProgramWeights) -> PrimExpr:
-    """The element of *stage* over constants whose last axis is the one that *inner* alone is the index of."""
+    def change(stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
+        if stage in axes:
+            renamed = filled_by_sectors(renamed, axes[stage])
+            made[renamed] = axes[stage]
+            return [renamed]
+        return [with_body(renamed, map_expr(renamed.element, leaf))]
 
     def leaf(expr: PrimExpr) -> PrimExpr | None:
-        if not isinstance(expr, Load) or expr.tensor not in weights:
+        if isinstance(expr, Load) and expr.tensor in made:
+            return expr.of(expr.tensor, _last(expr.indices, made[expr.tensor]))
+        return None
+
+    return with_stages(program, change) if axes else program
+
+
+class _TermsLast:
+    """The operands of products in one program."""
+
+    def __init__(self, program: Program, profile: DeviceProfile):
+        self._program, self._profile = program, profile
+        self._weights, self._simplify = ProgramWeights(program), Simplifier()
+        self._copies: dict[tuple[Tensor, int], Tensor] = {}
+        self.readers = readers_of(program)
+        steps = {s for g in program.groups for s in recurrence(g.stages)}
+        self._fixed = steps | {s for a in attentions(program) for s in a.stages}  # have kernels of their own
+        self._together = {s for g in program.groups if len(g.stages) > 1 for s in g.stages}
+
+    def rewritten(self) -> Program:
+        """The program over constants and copies."""
+        return self._weights.of(with_stages(self._program, self._change))
+
+    def may_fill(self, tensor: Tensor) -> bool:
+        """Whether *tensor* is a stage whose elements nobody but one product reads, each computed for itself."""
+        if len(self.readers.get(tensor, ())) != 1 or tensor in self._together or tensor in self._program.outputs:
+            return False
+        return own_kernel(tensor) is None and not isinstance(tensor.element, Load) and not reduces_in(tensor.element)
+
+    def worth(self, stage: Tensor) -> list[tuple[Tensor, int]]:
+        """The tensors that *stage* loads, each with the axis that goes last, where the model takes that to pay."""
+        inner = None if stage in self._fixed or not is_static([stage]) else self._inner(stage)
+        if inner is None:
+            return []
+        found: dict[tuple[Tensor, int], Tensor] = {}
+
+        def constant(tensor: Tensor, axis: int) -> Tensor | None:
+            return _like(tensor, axis) if tensor in self._weights else None
+
+        def all_of_them(tensor: Tensor, axis: int) -> Tensor | None:
+            if tensor in self._weights or not has_sectors(tensor, axis):
+                return constant(tensor, axis)
+            return found.setdefault((tensor, axis), _like(tensor, axis))
+
+        turned = _turned(stage, inner, all_of_them)
+        if not found:
+            return []
+        rates = self._profile.rates or FITTED
+        new = [t for t, axis in found if (t, axis) not in self._copies and not self.may_fill(t)]
+        cost = self._cost(turned) + sum(copy_cost(t.shape, t.dtype, rates) for t in new)
+        return list(found) if cost < self._cost(_turned(stage, inner, constant)) else []
+
+    def _cost(self, stage: Tensor) -> float:
+        """The microseconds of *stage*, which is a product, by the cheapest tile."""
+        p = tiled_product(stage, self._simplify)
+        assert p is not None
+        return min((c.cost for c in candidates(p, self._profile, parts_of(stage, p))), default=math.inf)
+
+    def _inner(self, stage: Tensor) -> Index | None:
+        """The axis along which steps go over the terms of *stage*; None where it is no product of matrix units."""
+        p = None if own_kernel(stage) is not None else tiled_product(stage, self._simplify)
+        format = None if p is None else format_of(p, self._profile)
+        if p is None or format is None:
+            return None
+        terms = Terms.of(p.reduce.axes, format, format.chunk, self._simplify)
+        return None if terms.kind == SINGLE else terms.inner
+
+    def _change(self, stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
+        inner = self._inner(stage)
+        if inner is None:
+            return [renamed]
+        copies = [] if stage in self._fixed else [k for k in self.worth(renamed) if k not in self._copies]
+        for tensor, axis in copies:
+            self._copies[tensor, axis] = copied_by_sectors(tensor, axis)
+        return [*(self._copies[k] for k in copies), _turned(renamed, inner, self._stand_in)]
+
+    def _stand_in(self, tensor: Tensor, axis: int) -> Tensor | None:
+        if tensor not in self._weights:
+            return self._copies.get((tensor, axis))
+        name = f"{self._weights.names[tensor]}_axis_{axis}_last"
+        return self._weights.made(name, tensor, lambda: np.moveaxis(self._weights.arrays[tensor].numpy(), axis, -1))
+
+
+def _turned(stage: Tensor, inner: Index, stand_in: StandIn) -> Tensor:
+    """*stage* over tensors whose last axis is the one that *inner* alone is the index of."""
+
+    def leaf(expr: PrimExpr) -> PrimExpr | None:
+        if not isinstance(expr, Load) or expr.is_word:
             return None
         at = [k for k, i in enumerate(expr.indices) if i is inner]
-        behind = [k for k in range(at[0] + 1, len(expr.indices))] if len(at) == 1 else []
-        if not any(expr.tensor.shape[k] != 1 for k in behind) or _occurs(expr, inner) != 1:
+        behind = expr.tensor.shape[at[0] + 1 :] if len(at) == 1 else ()
+        if all(extent == 1 for extent in behind) or _occurs(expr, inner) != 1:
             return None
-        (axis,) = at
-        source = expr.tensor
-        made = weights.made(
-            f"{weights.names[source]}_axis_{axis}_last",
-            source,
-            lambda: np.moveaxis(weights.arrays[source].numpy(), axis, -1),
-        )
-        return expr.of(made, [*(i for k, i in enumerate(expr.indices) if k != axis), inner])
+        other = stand_in(expr.tensor, at[0])
+        return None if other is None else expr.of(other, _last(expr.indices, at[0]))
 
-    return map_expr(stage.element, leaf)
+    return with_body(stage, map_expr(stage.element, leaf))
+
+
+def _last(indices: Sequence[PrimExpr], axis: int) -> list[PrimExpr]:
+    """*indices* with the one of *axis* at the end."""
+    return [*indices[:axis], *indices[axis + 1 :], indices[axis]]
+
+
+def _like(tensor: Tensor, axis: int) -> Tensor:
+    """Memory like that of *tensor*, with *axis* last."""
+    shape = [*tensor.shape[:axis], *tensor.shape[axis + 1 :], tensor.shape[axis]]
+    return placeholder(shape, tensor.dtype, tensor.name)
 
 
 def _occurs(load: Load, inner: Index) -> int:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from byoc.codegen.opencl.device.rates import FITTED, DeviceRates
+from byoc.ir.types import dtype_bytes
+from byoc.te import Dimension
 
 VECTOR = 4  # elements of local memory that a work-item reads at once
 _INDICES = 24  # registers of a work-item that hold places and counts
@@ -136,3 +138,9 @@ def cost_of(
     if parts == 1:
         return total
     return total + _SECOND_KERNEL * rates.launching + _PER_PART * rates.moving * parts * batch * rows * columns
+
+
+def copy_cost(shape: Sequence[Dimension], dtype: str, rates: DeviceRates = FITTED) -> float:
+    """Microseconds of one more kernel, which reads and stores a tensor of *shape*, whose sizes are known."""
+    share = dtype_bytes(dtype) / 4  # a part is float32, stored and read once
+    return _SECOND_KERNEL * rates.launching + _PER_PART * rates.moving * share * math.prod(map(int, shape))
