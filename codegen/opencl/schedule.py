@@ -1,12 +1,13 @@
 """From one stage to a kernel: what a work-item computes, and how many there are.
 
-Four schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
+Five schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
 - *product*, *matrix*: a sum of products whose operands many outputs share, by tiles in local memory, where the device
   has matrix units for such numbers by these (``products``);
 - *tree*: few outputs, each a long reduction (``thresholds.py``): a work-group an output, folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
   an operand does not depend on, so that this operand is read once for all of them;
+- *sector*: an exchange of axes: a work-item stores a sector, its neighbours read neighbours (``sectors.py``);
 - *item*: one work-item an output element, in row-major order, so that neighbours read and write neighbours.
 """
 
@@ -35,6 +36,7 @@ from byoc.codegen.opencl.device.statements import (
 from byoc.codegen.opencl.products.candidates import TileCandidate, candidates
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
+from byoc.codegen.opencl.sectors import axis_of_neighbours, sector_kernel, sector_width
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
 from byoc.te.tensor import Load
@@ -85,6 +87,8 @@ def _options(
         yield from _products(nest, simplify, profile, parts)
     yield from _trees(nest, simplify, profile)
     yield from _tiles(nest, simplify)
+    if not profile.is_cpu:
+        yield from _sectors(nest, simplify)
     count = _number(Range.of([a.extent for a in nest.axes], simplify))
     yield ScheduleOption(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count)
 
@@ -123,6 +127,18 @@ def _item(nest: Nest, simplify: Simplifier, local: int | None = None) -> KernelP
     store = Store(nest.stage, at(nest.stage, item), value)
     code = [WorkItem(item, size), *axes, *statements, store]
     return KernelPlan("item", code, as_index(item.extent), local=size)
+
+
+def _sectors(nest: Nest, simplify: Simplifier) -> Iterator[ScheduleOption]:
+    """A sector a work-item, of stages that read neighbours along another axis than the one along which they lie."""
+    beside = axis_of_neighbours(nest, simplify)
+    if beside is None:
+        return
+    left = Range.of([a.extent for a in nest.axes], simplify, least=ENOUGH_ITEMS * sector_width(nest.stage.dtype))
+    items = _number(left) // sector_width(nest.stage.dtype)
+    yield ScheduleOption(
+        Choice.of("sector"), _open([left]), lambda _, local: sector_kernel(nest, beside, simplify, local), items
+    )
 
 
 def _only_reduction(nest: Nest) -> Reduce | None:

@@ -119,7 +119,7 @@ def test_a_stage_that_the_product_alone_reads_fills_its_memory_so(units):
     x, y = randoms((40, 96), (96, 48))
     own = [np.maximum(v, 0).astype("float16").astype("float64") for v in (x, y)]
     close(run(module, x, y, shape=(40, 48), dtype="float16"), own[0] @ own[1], 1e-3)
-    assert turned(module) == 0 and "*(__global ushort16 *)&" in module.get_source()
+    assert turned(module) == 0 and "u16[40, 96], " in module.get_source() and ": u16[48, 96] -> " in module.get_source()
 
 
 @pytest.mark.needs_opencl

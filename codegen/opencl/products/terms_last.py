@@ -2,13 +2,14 @@
 
 The weights of a convolution have the positions of its window last; a step goes over channels. Constants are turned
 when they are compiled. Another operand is turned where the model takes that to pay: by the stage that computes it, when
-only the product reads that, else by one of its own (``sector_kernel.py``).
+only the product reads that, else by one of its own; ``sectors.py`` has the kernels of both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,18 +25,17 @@ from byoc.codegen.opencl.device.rates import FITTED
 from byoc.codegen.opencl.group_fusion import readers_of
 from byoc.codegen.opencl.products.candidates import candidates, format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
-from byoc.codegen.opencl.products.sector_kernel import copied_by_sectors, filled_by_sectors, has_sectors
 from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.split import parts_of
 from byoc.codegen.opencl.products.tile import copy_cost
 from byoc.codegen.opencl.products.weights import ProgramWeights
+from byoc.codegen.opencl.sectors import has_sectors
 from byoc.te import Index, PrimExpr, Tensor, placeholder, recurrence
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
-StandIn = Callable[
-    [Tensor, int], "Tensor | None"
-]  # for a tensor, with an axis of it moved to the end; None to leave it
+Part = TypeVar("Part")
+StandIn = Callable[[Tensor, int], "Tensor | None"]  # for a tensor, an axis of it moved to the end; None: it stays
 
 
 def terms_last(program: Program, profile: DeviceProfile) -> Program:
@@ -54,7 +54,7 @@ def _filled_in_place(program: Program, profile: DeviceProfile) -> Program:
 
     def change(stage: Tensor, renamed: Tensor) -> Sequence[Tensor]:
         if stage in axes:
-            renamed = filled_by_sectors(renamed, axes[stage])
+            renamed = _with_axis_last(renamed, axes[stage])
             made[renamed] = axes[stage]
             return [renamed]
         return [with_body(renamed, map_expr(renamed.element, leaf))]
@@ -100,7 +100,7 @@ class _TermsLast:
             return _like(tensor, axis) if tensor in self._weights else None
 
         def all_of_them(tensor: Tensor, axis: int) -> Tensor | None:
-            if tensor in self._weights or not has_sectors(tensor, axis):
+            if tensor in self._weights or not has_sectors(tensor.shape[axis], tensor.dtype):
                 return constant(tensor, axis)
             return found.setdefault((tensor, axis), _like(tensor, axis))
 
@@ -133,7 +133,7 @@ class _TermsLast:
             return [renamed]
         copies = [] if stage in self._fixed else [k for k in self.worth(renamed) if k not in self._copies]
         for tensor, axis in copies:
-            self._copies[tensor, axis] = copied_by_sectors(tensor, axis)
+            self._copies[tensor, axis] = _copy(tensor, axis)
         return [*(self._copies[k] for k in copies), _turned(renamed, inner, self._stand_in)]
 
     def _stand_in(self, tensor: Tensor, axis: int) -> Tensor | None:
@@ -159,15 +159,27 @@ def _turned(stage: Tensor, inner: Index, stand_in: StandIn) -> Tensor:
     return with_body(stage, map_expr(stage.element, leaf))
 
 
-def _last(indices: Sequence[PrimExpr], axis: int) -> list[PrimExpr]:
-    """*indices* with the one of *axis* at the end."""
-    return [*indices[:axis], *indices[axis + 1 :], indices[axis]]
+def _last(parts: Sequence[Part], axis: int) -> tuple[Part, ...]:
+    """*parts*, one for each axis, with that of *axis* at the end."""
+    return (*parts[:axis], *parts[axis + 1 :], parts[axis])
 
 
 def _like(tensor: Tensor, axis: int) -> Tensor:
     """Memory like that of *tensor*, with *axis* last."""
-    shape = [*tensor.shape[:axis], *tensor.shape[axis + 1 :], tensor.shape[axis]]
-    return placeholder(shape, tensor.dtype, tensor.name)
+    return placeholder(_last(tensor.shape, axis), tensor.dtype, tensor.name)
+
+
+def _copy(source: Tensor, axis: int) -> Tensor:
+    """A stage with the elements of *source*, *axis* moved to the end."""
+    axes = tuple(Index(f"i{k}", extent) for k, extent in enumerate(source.shape))
+    same = Tensor(f"{source.name}_turned", source.shape, source.dtype, axes, Load(source, axes))
+    return _with_axis_last(same, axis)
+
+
+def _with_axis_last(stage: Tensor, axis: int) -> Tensor:
+    """*stage* with *axis* moved to the end."""
+    shape, axes = _last(stage.shape, axis), _last(stage.axes, axis)
+    return Tensor(stage.name, shape, stage.dtype, axes, stage.body, stage.tag, stage.meta)
 
 
 def _occurs(load: Load, inner: Index) -> int:
