@@ -43,7 +43,7 @@ from byoc.ir.passes.pass_context import PassContext, register_config_option
 from byoc.relay.expr import Call, Function
 from byoc.runtime.core.small_types import SMALL
 from byoc.runtime.opencl.build import why_unavailable
-from byoc.runtime.opencl.devices import open_device, why_not_here
+from byoc.runtime.opencl.devices import has_devices, open_device, why_not_here
 from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.module import OpenCLModule
 
@@ -224,15 +224,32 @@ def compile_functions(functions: Mapping[str, Function], options: Mapping[str, o
     memory, (source, plans) = in_memory(
         chosen.mode.memory, form, lambda memory: constant_arrays(over[memory]), chosen.device
     )
+    notes = _notes(source, chosen, profile)
     if chosen.products != PRODUCTS[0]:
         plans = tuple(replace(p, notes=(*p.notes, _product_note(p, chosen.products, profile))) for p in plans)
-    if chosen.half == "compute" and "cl_khr_fp16" in source and not _has_float16(chosen.device):
-        note = "half=compute: kernels need a device with cl_khr_fp16, and that which is here, if any, has none"
-        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
-    if profile.rates is not None:
-        note = f"cost model: {profile.rates.text()}; {profile.rates.source}"
-        plans = tuple(replace(p, notes=(*p.notes, note)) for p in plans)
+    plans = tuple(replace(p, notes=(*p.notes, *notes)) for p in plans)
     return OpenCLModule(source, plans, constant_arrays(over[memory]), chosen.run)
+
+
+def _notes(source: str, chosen: OpenCLOptions, profile: DeviceProfile) -> list[str]:
+    """What there is to say of every function in *source*."""
+    notes = []
+    if _nothing_is_here(chosen.device):
+        notes.append("no OpenCL device is here: kernels are written for any GPU, and none was tried")
+    if chosen.half == "compute" and "cl_khr_fp16" in source and not _has_float16(chosen.device):
+        notes.append("half=compute: kernels need a device with cl_khr_fp16, and that which is here, if any, has none")
+    if profile.rates is not None:
+        notes.append(f"cost model: {profile.rates.text()}; {profile.rates.source}")
+    return notes
+
+
+def _nothing_is_here(device: str) -> bool:
+    """Whether there is neither *device*, empty for the first, nor another one."""
+    try:
+        open_device(device)
+    except DeviceError:
+        return not has_devices()
+    return False
 
 
 def _warn_of_absence(device: str) -> None:

@@ -176,11 +176,12 @@ def why_not_here(selector: str) -> str | None:
     try:
         open_device(selector)
     except DeviceError as error:
-        return str(error) if _has_devices() else None
+        return str(error) if has_devices() else None
     return None
 
 
-def _has_devices() -> bool:
+def has_devices() -> bool:
+    """Whether any OpenCL device is here."""
     try:
         return bool(list_devices())
     except DeviceError:

@@ -21,6 +21,7 @@ from byoc.codegen.tune.level import LEVELS
 from byoc.codegen.tune.tuner import Tuner, own_database
 from byoc.errors import DeviceError
 from byoc.runtime.devices.peak import Peak
+from byoc.runtime.opencl import devices
 from byoc.runtime.opencl.devices import open_device
 from byoc.runtime.opencl.peaks import EDITION, SETTING
 from byoc.runtime.opencl.settings import settings_of
@@ -196,3 +197,11 @@ def test_a_device_is_asked_for_its_registers_and_the_groups_that_run_in_step():
     assert (gpu.registers, gpu.multiple) == (1 << 16, 32)
     assert profile_of(dataclasses.replace(info, kind="cpu")).multiple == 1
     assert backend.measured_rates is tuned.measured_rates
+
+
+def test_without_any_device_the_report_says_for_which_kernels_are_written(monkeypatch):
+    monkeypatch.setattr(devices, "_found_devices", lambda: [])
+    monkeypatch.setattr(devices, "_open", devices._open.__wrapped__)
+    monkeypatch.delenv(devices.DEVICE_VARIABLE, raising=False)
+    library = byoc.compile(network(), ["opencl"])
+    assert [n for n in notes_of(library) if n.startswith("no OpenCL device is here: kernels are written for any GPU")]
