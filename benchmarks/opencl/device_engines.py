@@ -1,10 +1,10 @@
 """Who runs a model in ``opencl.py``: ours on the device, and the peers, from numpy to numpy and without copies.
 
-The time without copies is the device's: ours from the begin of the first kernel to the end of the last, as the queue's
-events give (a library of its own runs with such a queue); PyTorch's between two CUDA events around the work, with the
-inputs lying on the device. PyTorch computes under ``no_grad`` with cuDNN's search for fast convolutions
-(``cudnn.benchmark``); in f32 its TF32 is off, in tf32 it is on, in fp16 weights and values are float16 and what comes
-and goes is float32, as ours.
+The time without copies is that of a call from Python whose inputs and outputs stay on the device, until all is done
+there: ours by ``library.bind``, PyTorch's by a synchronisation behind the work. What our kernels take is in the events
+of a queue that profiles, which a library of its own runs with. PyTorch computes under ``no_grad`` with cuDNN's search
+for fast convolutions (``cudnn.benchmark``); in f32 its TF32 is off, in tf32 it is on, in fp16 weights and values are
+float16 and what comes and goes is float32, as ours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,9 +21,11 @@ import numpy as np
 
 from benchmarks.engines import Call, Model, Unsupported, run_onnxruntime, run_ours
 from benchmarks.opencl.device_cases import Case, torch_module
-from byoc.runtime import load
+from byoc.runtime import DeviceError, load
 from byoc.runtime.executors.graph_executor import RESHAPE, Graph
+from byoc.runtime.library import Library
 from byoc.runtime.modules.module import Module
+from byoc.runtime.region.device_tensor import DeviceTensor
 
 if TYPE_CHECKING:
     import torch
@@ -39,12 +41,12 @@ KEPT_BUSY = 64  # runs of which the sum of the kernels' times is kept
 class Running:
     """A model that an engine has loaded and run once.
 
-    *run* is from numpy to numpy; *device* runs it once and gives the device's seconds, where the engine reports them;
+    *run* is from numpy to numpy; *device* is a run once on what lies on the device, where the engine has such;
     *seconds* says what making it ready took, by name; *facts* what else there is to say of it now.
     """
 
     run: Call
-    device: Callable[[], float] | None = None
+    device: Callable[[], object] | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     facts: Callable[[], Mapping[str, object]] = dict
 
@@ -84,8 +86,8 @@ class KernelClock:
         for module in self._modules:
             module.profile(True)
 
-    def __call__(self) -> float:
-        """Seconds from the first kernel's begin to the last one's end. Raises Unsupported where no kernel runs."""
+    def __call__(self) -> None:
+        """Run it once. Raises Unsupported where no kernel runs."""
         self.library(*self._values)
         events = [event for module in self._modules for event in module.profile(True)]
         kernels = [event for event in events if event.sizes]
@@ -93,7 +95,6 @@ class KernelClock:
             raise Unsupported("nothing of it runs on the OpenCL device")
         self.launches, self.regions = len(kernels), len({event.symbol for event in kernels})
         self._busy = [*self._busy[1 - KEPT_BUSY :], sum(event.end - event.begin for event in kernels)]
-        return max(event.end for event in kernels) - min(event.begin for event in kernels)
 
     def facts(self) -> dict[str, object]:
         """Launches of a run, regions, functions of the host, seconds in which kernels ran, fallbacks."""
@@ -123,13 +124,25 @@ def on_opencl(asked: Asked) -> Running:
     library(*values)
     seconds = {"load": loaded - start, "first_run": time.perf_counter() - loaded}
     clock = KernelClock(asked.ours, asked.inputs)
-    clock()
+    for _ in range(WARM_CALLS):
+        clock()
 
     def run() -> list[np.ndarray]:
         result = library(*values)
         return list(result) if isinstance(result, list) else [result]
 
-    return Running(run, clock, seconds, clock.facts)
+    return Running(run, _on_the_device(library, values), seconds, clock.facts)
+
+
+def _on_the_device(library: Library, values: Sequence[np.ndarray]) -> Callable[[], object] | None:
+    """A run of *library* whose inputs and outputs stay there; None where the host computes what they come from."""
+    bound = library.bind([spec.name for spec in library.outputs])
+    try:
+        there = {spec.name: bound.to_device(value) for spec, value in zip(library.inputs, values, strict=True)}
+        kept = all(isinstance(value, DeviceTensor) for value in bound.run(there))
+    except DeviceError:
+        return None
+    return (lambda: bound.run(there)) if kept else None
 
 
 def in_c(asked: Asked) -> Running:
@@ -175,15 +188,6 @@ class TorchModel:
         """An output as numpy has it."""
         return [result.float().cpu().numpy()] if result.is_floating_point() else [result.cpu().numpy()]
 
-    def timed(self, work: Callable[[], object]) -> float:
-        """The device's seconds of *work*."""
-        begin, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        return 1e-3 * float(begin.elapsed_time(end))
-
     def running(self, call: Callable[..., torch.Tensor]) -> Running:
         """*call* with copies and, on a GPU, without."""
         start = time.perf_counter()
@@ -192,9 +196,10 @@ class TorchModel:
             with self.torch.no_grad():
                 return self.taken(call(*map(self.given, self._arrays)))
 
-        def device() -> float:
+        def device() -> None:
             with self.torch.no_grad():
-                return self.timed(lambda: call(*self.inputs))
+                call(*self.inputs)
+            self.torch.cuda.synchronize()
 
         for _ in range(WARM_CALLS):
             run()
@@ -227,9 +232,13 @@ class TorchModel:
             captured.replay()
             return self.taken(result)
 
+        def device() -> None:
+            captured.replay()
+            torch.cuda.synchronize()
+
         run()
         seconds = {"load": self.load_seconds, "first_run": time.perf_counter() - start}
-        return Running(run, lambda: self.timed(captured.replay), seconds)
+        return Running(run, device, seconds)
 
 
 def by_eager(asked: Asked) -> Running:

@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.engines import Unsupported, random_inputs, relative_difference, run_onnxruntime
 from benchmarks.opencl.device_cases import CPU_CASES, GPU_CASES, Absent, case_of, onnx_file, torch_module
 from benchmarks.opencl.device_engines import CPU_PEERS, ENGINES, GPU_PEERS, OURS, Asked, KernelClock, Running
-from benchmarks.rounds import OwnClock, Schedule, interleave
+from benchmarks.rounds import Schedule, interleave
 
 TOLERANCE = {"f32": 1e-4, "tf32": 2e-2, "fp16": 2e-2}  # of the range of the expected output
 MESSAGE = 300  # characters shown of what somebody says
@@ -188,8 +188,8 @@ class Stage:
                 ready[name] = running
             self.found.add(differences=differences, failures=failures)
         self.found.doing("timing all in turns")
-        calls: dict[str, Callable[[], object] | OwnClock] = {name: r.run for name, r in ready.items()}
-        calls |= {f"{name} {WITHOUT}": OwnClock(r.device) for name, r in ready.items() if r.device is not None}
+        calls: dict[str, Callable[[], object]] = {name: r.run for name, r in ready.items()}
+        calls |= {f"{name} {WITHOUT}": r.device for name, r in ready.items() if r.device is not None}
         timings = interleave(calls, Schedule(self.spec.rounds, self.spec.turn_seconds))
         self.found.add(
             timings={name: timing.to_json() for name, timing in timings.items()},
