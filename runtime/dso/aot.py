@@ -56,6 +56,7 @@ class AotExecutor(ComputingExecutor):
         self._workspace = Workspace()
         self._native = native
         self._growing: dict[LoopCall, GrowingLoop | None] = {}
+        self._loops: dict[LoopCall, LoopTables | None] = {}  # for the present sizes
         self._dtypes = [numpy_dtype(s.dtype) for s in self._specs]
         heads = [graph.specs[head] for head in graph.heads]
         self._head_specs, self._head_dtypes = heads, [numpy_dtype(s.dtype) for s in heads]
@@ -119,14 +120,14 @@ class AotExecutor(ComputingExecutor):
         arrays = self._ready(inputs)
         if self._team is not None and self._team_process != os.getpid():
             self._start_team()
-        runs = self._native.loop_runner(self._team, self._state)
-        kinds = self._output_kinds
-        if runs is None or not can_repeat(call, [(a.shape, a.dtype) for a in arrays], kinds):
+        runs, tables = self._native.loop_runner(self._team, self._state), self._loop_tables(call, arrays)
+        if runs is None or tables is None:
             return None
         for k, array in enumerate(arrays):
             self._args[k] = self._address(array)
-        loop = NativeLoop(call, self._args, self._first_output, {k: kinds[k] for k in call.collected})
-        loop.begin(LoopTables(call, self._first_output, kinds))
+        kinds = {k: self._output_kinds[k] for k in call.collected}
+        loop = NativeLoop(call, self._args, self._first_output, kinds)
+        loop.begin(tables)
         self._state.watch(is_long=True)
         status, is_going, most = 0, True, self._last_runs
         while is_going and status == 0:
@@ -137,8 +138,21 @@ class AotExecutor(ComputingExecutor):
             most = loop.done
         self._last_runs = max(loop.done, 1)
         if status != 0:
+            self._loops.clear()
             self._failed(status, (arrays, loop))
-        return loop.result()
+        found = loop.result()
+        return LoopResult([v.copy() for v in found.kept], found.collected) if tables.may_stay else found
+
+    def _loop_tables(self, call: LoopCall, arrays: Sequence[np.ndarray]) -> LoopTables | None:
+        """Those of *call* for *arrays*, which are bound; None where runs cannot follow each other so."""
+        if call not in self._loops:
+            kinds = [(a.shape, a.dtype) for a in arrays]
+            fits = can_repeat(call, kinds, self._output_kinds)
+            self._loops[call] = LoopTables(call, self._first_output, self._output_kinds) if fits else None
+        tables = self._loops[call]
+        if tables is not None and not tables.may_stay:
+            del self._loops[call]  # the values are handed on
+        return tables
 
     def _growing_loop(self, call: LoopCall) -> GrowingLoop | None:
         """What runs *call* where sizes change from run to run; None where they do not, or it cannot be."""
@@ -248,6 +262,7 @@ class AotExecutor(ComputingExecutor):
     def _bind(self, inputs: Sequence[object]) -> list[np.ndarray]:
         """Check and convert *inputs*, and make ready for their sizes. Raises InputError, UserError."""
         arrays = [as_input(value, spec) for value, spec in zip(inputs, self._specs, strict=True)]
+        self._loops.clear()
         sizes = Sizes()
         for array, spec in zip(arrays, self._specs, strict=True):
             spec.bind(array, sizes)

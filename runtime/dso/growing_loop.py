@@ -22,7 +22,7 @@ from byoc.runtime.core.derived_size import SizePolynomial, names_in, parts_of, p
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.core.signature import Dim, TensorSpec
-from byoc.runtime.dso.native_loop import FEWEST, LoopTables, NativeLoop, bytes_of
+from byoc.runtime.dso.native_loop import FEWEST, LoopTables, NativeLoop
 from byoc.runtime.dso.native_program import NativeProgram, Workspace
 from byoc.runtime.dso.run_state import FFI
 from byoc.runtime.graph.executor_base import as_input
@@ -30,7 +30,7 @@ from byoc.runtime.graph.graph import Kind, LoopCall, LoopResult
 from byoc.runtime.graph.memory_plan import MemoryPlan
 
 ROOM = 1 << 26  # bytes of a run up to which there are rows in any case, else as long as it takes twice the first one's
-KEPT_TABLES, KEPT_BYTES = 8, 1 << 20
+KEPT_TABLES = 8
 Runs = Callable[[object, int, object, object], int]
 
 
@@ -93,7 +93,7 @@ class SizeTable:
         if self.kept:
             return self.kept[0]
         tables = LoopTables(call, first, self.kinds)
-        if sum(bytes_of(kind) for k, kind in enumerate(self.kinds) if k not in call.collected) <= KEPT_BYTES:
+        if tables.may_stay:
             self.kept.append(tables)
         return tables
 

@@ -18,6 +18,8 @@ from byoc.runtime.graph.graph import Kind, LoopCall, LoopResult
 
 _VOID = FFI.typeof("void *")
 FEWEST, ROOM = 32, 1 << 26  # runs there is room for at first; bytes of the room for collected values at most
+KEPT_BYTES = 1 << 20  # of places that stay from loop to loop, whose values are copied then
+_PLAIN = frozenset("fiub")  # kinds of dtypes that the buffer protocol knows
 
 
 def can_repeat(call: LoopCall, inputs: Sequence[Kind], outputs: Sequence[Kind]) -> bool:
@@ -48,11 +50,13 @@ class LoopTables:
         turning: the outputs that take turns.
         first, second: the addresses of their two places, as C arrays.
         firsts: each argument that is an output which is not collected, with its place in the first run.
+        may_stay: whether the places are few bytes, which another loop may use.
     """
 
     def __init__(self, call: LoopCall, first: int, kinds: Sequence[Kind]):
         kept = [k for k in range(len(kinds)) if k not in call.collected]
         self.places = {k: NativePlaces(kinds[k], k == call.going) for k in kept}
+        self.may_stay = sum(bytes_of(kinds[k]) for k in kept) <= KEPT_BYTES
         self.turning = [k for k in kept if k != call.going]
         moving = [*self.turning, *call.collected]
         steps = [TURNS for _ in self.turning] + [bytes_of(kinds[k]) for k in call.collected]
@@ -150,8 +154,8 @@ def bytes_of(kind: Kind) -> int:
 
 
 def address(array: np.ndarray) -> object:
-    """The address of an array's first element."""
-    return FFI.cast(_VOID, array.ctypes.data)
+    """The address of the first element of a contiguous array, which the caller keeps."""
+    return FFI.from_buffer(array) if array.dtype.kind in _PLAIN else FFI.cast(_VOID, array.ctypes.data)
 
 
 __all__ = ["FEWEST", "LoopTables", "NativeLoop", "NativePlaces", "address", "bytes_of", "can_repeat"]
