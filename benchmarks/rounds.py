@@ -2,7 +2,8 @@
 
 So what slows the machine for a while slows all alike. A turn begins with a pause, in which the threads of the one
 before stop spinning, and a call that is not counted, which warms the caches. The figure of a turn is the median of
-its calls; the figure of an engine is the median of its turns, with their quartiles.
+its calls; the figure of an engine is the median of its turns, with their quartiles; how many times as fast one is as
+another is the median over the rounds.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ class Timing:
     lower: float
     upper: float
     turns: tuple[float, ...]
+
+    def times_as_fast(self, other: Timing) -> float:
+        """How many times as fast as *other*, whose turns were in the same rounds: the median over these.
+
+        The machine's speed changes from round to round for both alike, and is not in it.
+        """
+        if len(self.turns) != len(other.turns):
+            raise ValueError(f"{len(self.turns)} turns are not those of the rounds of {len(other.turns)}")
+        return statistics.median(theirs / ours for ours, theirs in zip(self.turns, other.turns, strict=True))
 
     def to_json(self) -> dict[str, object]:
         return {"median": self.median, "lower": self.lower, "upper": self.upper, "turns": list(self.turns)}

@@ -47,7 +47,7 @@ class SizeCell:
     def ratio(self, engine: str) -> float | None:
         """How many times as fast as *engine* the free artefact is; None where one of the two has no figure."""
         ours, theirs = self.timings.get(OURS), self.timings.get(engine)
-        return theirs.median / ours.median if ours and theirs else None
+        return ours.times_as_fast(theirs) if ours and theirs else None
 
     @property
     def ratio_to_better(self) -> float | None:

@@ -31,7 +31,7 @@ class Cell:
     def ratio(self, peer: str) -> float | None:
         """How many times as fast as *peer* we are; None where one of the two has no figure."""
         ours, theirs = self.timings.get(OURS), self.timings.get(peer)
-        return theirs.median / ours.median if ours and theirs else None
+        return ours.times_as_fast(theirs) if ours and theirs else None
 
     @property
     def ratio_to_better(self) -> float | None:

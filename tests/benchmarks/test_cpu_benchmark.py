@@ -226,3 +226,11 @@ def test_the_peak_of_two_is_counted_for_both(bench):
     text = peak.source(peak.INSTRUCTIONS["f32"], 32)
     assert text.count("* x + y") == peak.accumulators(32) and "vector_size(32)" in text
     assert peak.peak(1) > 1e8
+
+
+def test_a_machine_that_slows_down_for_both_changes_no_ratio(bench):
+    rounds = bench("rounds")
+    ours, theirs = rounds.timing([1.0, 3.0, 1.0, 5.0, 2.0]), rounds.timing([1.5, 4.5, 1.5, 7.5, 3.0])
+    assert ours.times_as_fast(theirs) == 1.5
+    with pytest.raises(ValueError, match="2 turns are not those of the rounds of 1"):
+        rounds.timing([1.0, 2.0]).times_as_fast(rounds.timing([1.0]))
