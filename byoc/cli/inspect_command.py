@@ -6,9 +6,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from byoc.cli.compile_command import fallback_lines, region_note_lines
 from byoc.cli.flags.option_values import PROGRAM_ENDING
-from byoc.cli.report.quantization_text import quantization_lines
+from byoc.cli.report.library_notes import notes_of
 from byoc.errors import UserError
 from byoc.options.texts import parse_targets
 from byoc.partition.plan.plan import Plan
@@ -85,7 +84,7 @@ def _summary(report: Mapping[str, object]) -> str:
     """What the artefact records of itself beside its plan."""
     found = report.get("labels")
     labels = "".join(f"label {name}: {text}\n" for name, text in found.items()) if isinstance(found, dict) else ""
-    return labels + "".join(lines(report) for lines in (fallback_lines, quantization_lines, region_note_lines))
+    return labels + notes_of(report)
 
 
 def _memory_lines(report: Mapping[str, object]) -> list[str]:

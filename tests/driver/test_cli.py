@@ -7,12 +7,14 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import pytest
 
 import byoc
 from byoc.cli import compile_command
 from byoc.cli import main as entry
 from byoc.cli.main import main
+from byoc.cli.report.library_notes import notes_of
 
 ROOT = pathlib.Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
@@ -101,17 +103,34 @@ def test_compile_fixes_a_free_dimension(capsys, tmp_path):
 
 
 def test_compile_says_which_host_functions_run_on_numpy_kernels():
-    assert compile_command.fallback_lines({"host_fallbacks": {}}) == ""
-    text = compile_command.fallback_lines({"host_fallbacks": {"f": "nn.sort has no tensor expression"}})
+    assert notes_of({"host_fallbacks": {}}) == ""
+    text = notes_of({"host_fallbacks": {"f": "nn.sort has no tensor expression"}})
     assert text.splitlines()[1:] == [
         "host functions on numpy kernels, for which no code is generated:",
         "  f: nn.sort has no tensor expression",
     ]
 
 
+def test_what_parts_of_a_model_with_control_flow_leave_to_numpy_kernels_stands_under_them(capsys, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[N] x) => (int64[K] y) {
+  places = NonZero(x)
+  minus = Constant<value = int64[1] {-1}>()
+  flat = Reshape(places, minus)
+  y = Unique<sorted = 1>(flat)
+}"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    _, made, _ = run(capsys, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.byoc")
+    _, seen, _ = run(capsys, "inspect", tmp_path / "m.byoc")
+    for out in (made, seen):
+        part = out[out.index("runs on the virtual machine") :]
+        assert "\n    host functions on numpy kernels, for which no code is generated:\n" in part
+        assert "unique has no tensor expression" in part
+
+
 def test_compile_says_why_a_model_runs_node_by_node():
     reason = "the shapes of argwhere are known only after it ran"
-    text = compile_command.fallback_lines({"host_fallbacks": {}, "node_by_node": reason})
+    text = notes_of({"host_fallbacks": {}, "node_by_node": reason})
     assert text.splitlines()[1:] == [f"the model runs node by node, not by one native call: {reason}"]
 
 
