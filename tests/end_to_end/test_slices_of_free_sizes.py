@@ -68,10 +68,11 @@ def assert_like_onnx_runtime(model, feeds, loaded=None, generated=True, targets=
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     ran = [None] * len(feeds) if loaded is None else loaded(library, feeds)
     for feed, other in zip(feeds, ran, strict=True):
-        (want,) = session.run(None, feed)
-        for (got,) in (library.run(feed), *([] if other is None else [other])):
-            assert got.shape == want.shape
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+        expected = session.run(None, feed)
+        for outputs in (library.run(feed), *([] if other is None else [other])):
+            for got, want in zip(outputs, expected, strict=True):
+                assert got.shape == want.shape
+                np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
@@ -147,5 +148,32 @@ def test_an_end_less_than_the_size_holds_in_a_loop(artifact_runner, tmp_path):
     )
     rng = np.random.default_rng(1)
     feeds = [{"x": rng.random((2, s), "float32"), "n": np.array(n)} for s in (0, 1, 4) for n in (0, 1, 2, 6)]
+    in_another_process = lambda library, feeds: artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)  # noqa: E731
+    assert_like_onnx_runtime(model, feeds, in_another_process, generated=False)
+
+
+def test_how_many_bounds_there_are_may_be_known_only_when_it_runs(artifact_runner, tmp_path):
+    """As PyTorch's exporter writes an EmbeddingBag: bounds that are slices themselves, and a condition of their size."""
+    model = onnx.parser.parse_model(
+        HEAD
+        + """g (float[N, 3] x, int64[K] bounds, int64[1] k) => (float[] y, float[] z)
+            <int64[1] one = {1}, int64[1] two = {2}, int64 none = {0}, int64[1] front = {0}> {
+            next = Add (k, one)
+            last = Add (k, two)
+            start = Slice (bounds, k, next)
+            end = Slice (bounds, next, last)
+            y = Slice (x, start, end)
+            w = Slice (x, start, end, front, one)
+            some = Greater (end, none)
+            z = If (some) <
+                then_branch = t () => (float[] a) { a = Exp (w) },
+                else_branch = e () => (float[] b) { b = Identity (x) }>
+        }"""
+    )
+    rng = np.random.default_rng(1)
+    feeds = [
+        {"x": rng.random((n, 3), "float32"), "bounds": np.array(bounds), "k": np.array([k])}
+        for n, bounds, k in [(7, [0, 2, 5], 0), (7, [0, 2, 5], 1), (4, [1, 9, 0], 0), (4, [3, 1, 0], 1), (4, [0, 0], 0)]
+    ]
     in_another_process = lambda library, feeds: artifact_runner.run(library.save(tmp_path / "m.byoc"), feeds)  # noqa: E731
     assert_like_onnx_runtime(model, feeds, in_another_process, generated=False)

@@ -20,7 +20,7 @@ from byoc.relay.op.sequence import any_rank, is_any_rank, joined_element
 
 def scalar(node: OnnxNode, value: RelayExpr) -> RelayExpr:
     """*value*, a tensor of one element, without dimensions."""
-    return relay.squeeze(value) if node.rank(value) else value
+    return relay.reshape(value, []) if node.rank(value) else value
 
 
 def fields_of(value: RelayExpr, count: int) -> list[RelayExpr]:

@@ -125,9 +125,13 @@ def _sliced(node: OnnxNode, starts: list[int], ends: list[int], axes: list[int],
 
 
 def _slice_dynamic(node: OnnxNode) -> RelayExpr:
-    """Bounds that are known at run time only: every axis gets one, whole where none is given."""
-    rank = node.rank(node[0])
-    count = node.static_dims(node[1], "starts")[0]
+    """Bounds that are known at run time only: every axis gets one, whole where none is given.
+
+    The run says how many there are where that is free.
+    """
+    rank, count = node.rank(node[0]), node.shape(node[1])[0]
+    if not isinstance(count, int):
+        return slice_of_run(node)
     if count > rank:
         raise node.error(f"{count} starts for data of {rank} dimensions")
     axes = [node.axis(a, rank) for a in node.ints(3, "axes", list(range(count)))]

@@ -39,17 +39,19 @@ def slice_of_run(node: OnnxNode) -> RelayExpr:
     data, rank = node[0], node.rank(node[0])
     count = node.shape(node[1])[0] if node.rank(node[1]) else 1
     lists = [node.optional(k) for k in (3, 4)]
-    if None in lists and not isinstance(count, int):
-        raise node.error("starts of an unknown number need axes and steps; give starts a known length with shapes=")
-    several = count if isinstance(count, int) else 0  # of a list that is not given, and else not asked
-    axes, steps = (
-        constant(numbers, "int64") if given is None else given
-        for given, numbers in zip(lists, (np.arange(several), np.ones(several, "int64")), strict=True)
-    )
+    ones = constant(np.ones(count), "int64") if isinstance(count, int) else _ones_for(node[1])
+    axes = relay.subtract(relay.cumsum(ones, axis=0), constant(1, "int64")) if lists[0] is None else lists[0]
+    steps = ones if lists[1] is None else lists[1]
     bounds = relay.slice_bounds(data, node[1], node[2], axes, steps, node.place)
-    known = node.value(3) if lists[0] is not None else np.arange(several)
+    first = np.arange(count) if isinstance(count, int) else None
+    known = node.value(3) if lists[0] is not None else first
     cut = range(rank) if known is None else [node.axis(int(a), rank) for a in known.reshape(-1)]
     return sliced_at_run_time(node, data, bounds, [None if k in cut else d for k, d in enumerate(node.shape(data))])
+
+
+def _ones_for(numbers: RelayExpr) -> RelayExpr:
+    """As many ones as there are *numbers*."""
+    return relay.ones_like(relay.cast(numbers, "int64"))
 
 
 def pad_of_run(node: OnnxNode, pads: RelayExpr, axes: RelayExpr, fill: float | RelayExpr) -> RelayExpr:
