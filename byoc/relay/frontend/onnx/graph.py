@@ -248,6 +248,14 @@ class GraphImporter:
         key = (domain_name(function.domain), function.name)
         if key in body.active:
             raise node.error("the function calls itself, which ONNX does not allow; the model is damaged")
+        for kind, given, most in (
+            ("inputs", proto.input, len(function.input)),
+            ("outputs", proto.output, len(function.output)),
+        ):
+            if any(given[most:]):
+                raise node.error(
+                    f"the function has {most} {kind}, and is called with {len(given)}; the model is damaged"
+                )
         actual = {formal: node.optional(index) for index, formal in enumerate(function.input)}
         scope = OnnxScope(absent=frozenset(formal for formal, value in actual.items() if value is None))
         for formal, value in actual.items():
