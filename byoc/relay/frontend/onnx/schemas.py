@@ -97,7 +97,7 @@ def node_form(domain: str, op_type: str, opset: int) -> NodeForm | None:
     schema = _schema(domain, op_type, opset)
     if schema is None:
         return None
-    kinds = {name: attribute.type.name for name, attribute in schema.attributes.items()}
+    kinds = {name: str(attribute.type).rpartition(".")[2] for name, attribute in schema.attributes.items()}
     return NodeForm(schema.max_input, schema.max_output, kinds)
 
 
