@@ -34,22 +34,22 @@ def ended_in_time(command: str, timeout: float | None, timed_out_code: int, inte
     if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
         yield
         return
-    told, tell = os.pipe()
-    os.set_blocking(tell, False)
-    before = signal.set_wakeup_fd(tell, warn_on_full_buffer=False)  # written by the handler in C, while we are in C
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)  # written by the handler in C, while we are in C
     over = threading.Event()
 
     def wait() -> None:
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             left = None if end is None else max(end - time.monotonic(), 0)
-            ready, _, _ = select.select([told], [], [], left)
+            ready, _, _ = select.select([reader], [], [], left)
             if over.is_set():
                 return
             if not ready:
                 with time_limit(timeout):
                     sentence, code = str(timed_out()), timed_out_code
-            elif signal.SIGINT in os.read(told, 256):
+            elif signal.SIGINT in os.read(reader, 256):
                 sentence, code = "interrupted; nothing was written", interrupted_code
             else:
                 continue
@@ -65,7 +65,7 @@ def ended_in_time(command: str, timeout: float | None, timed_out_code: int, inte
     finally:
         over.set()
         signal.set_wakeup_fd(before)
-        os.write(tell, b"\0")
+        os.write(writer, b"\0")
         watcher.join()
-        os.close(tell)
-        os.close(told)
+        os.close(writer)
+        os.close(reader)

@@ -9,7 +9,6 @@ from byoc import relay
 from byoc.ir.expr import RelayExpr
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.attributes import in_float32
-from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
@@ -230,7 +229,11 @@ def _hardmax(node: OnnxNode) -> RelayExpr:
 
 def _hardmax_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
     dtype, shape = node.dtype(data), node.shape(data)
-    winner, extent = relay.argmax(data, axis=[axis]), shape[axis]
-    size = extent if isinstance(extent, int) else relay.take(relay.shape_of(data, "int64"), constant(axis, "int64"))
-    found = relay.one_hot(winner, constant(1, dtype), constant(0, dtype), size, axis, dtype)
-    return matched(node, found, shape)
+    winner, size = relay.argmax(data, axis=[axis]), shape[axis]
+    on, off = constant(1, dtype), constant(0, dtype)
+    if isinstance(size, int):
+        return relay.one_hot(winner, on, off, size, axis, dtype)
+    from byoc.relay.frontend.onnx.dims import matched  # few models need it
+
+    extent = relay.take(relay.shape_of(data, "int64"), constant(axis, "int64"))
+    return matched(node, relay.one_hot(winner, on, off, extent, axis, dtype), shape)
