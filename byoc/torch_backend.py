@@ -20,6 +20,7 @@ from onnx import ModelProto
 from byoc.driver.compiler.entry import compile as compile_model
 from byoc.driver.torch_program import onnx_of, torch_module
 from byoc.errors import ImportModelError, UserError, in_one_line
+from byoc.runtime.core.small_types import BITS, extension_dtype
 from byoc.runtime.library import Library
 
 Key = tuple[object, ...]
@@ -76,7 +77,7 @@ class CapturedGraph:
 
         def run(*given: object) -> Sequence[object]:
             arrays = {name: array_of(given[k]) for name, k in zip(names, places, strict=True)}
-            return [torch.from_numpy(np.asarray(found)) for found in library.run(arrays)]
+            return [tensor_of(torch, np.asarray(found)) for found in library.run(arrays)]
 
         return run
 
@@ -116,9 +117,26 @@ def is_weight(value: object) -> bool:
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The data of a tensor of the processor, without a copy where it lies in one piece."""
-    found: np.ndarray = np.asarray(tensor.detach().cpu().contiguous().numpy(), order="C")
-    return found
+    """The data of a tensor of the processor, without a copy where it lies in one piece.
+
+    Element types that numpy has from ``ml_dtypes`` (bfloat16, floats of 8 bits) go over as bits.
+    """
+    data, name = tensor.detach().cpu().contiguous(), str(tensor.dtype).removeprefix("torch.")
+    if name not in BITS:
+        found: np.ndarray = np.asarray(data.numpy(), order="C")
+        return found
+    torch = torch_module("torch.compile(backend='byoc')")
+    dtype = extension_dtype(name)
+    bits: np.ndarray = np.asarray(data.view(torch.int16 if dtype.itemsize == 2 else torch.uint8).numpy(), order="C")
+    return bits.view(dtype)
+
+
+def tensor_of(torch: Any, array: np.ndarray) -> object:
+    """*array* as a tensor of the same element type, which shares its memory."""
+    name = array.dtype.name
+    if name not in BITS:
+        return torch.from_numpy(array)
+    return torch.from_numpy(array.view(np.int16 if array.itemsize == 2 else np.uint8)).view(getattr(torch, name))
 
 
 def _is_tensor(value: object) -> bool:

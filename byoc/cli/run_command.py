@@ -17,6 +17,7 @@ from byoc.cli.flags.devices import use_device, with_device
 from byoc.cli.flags.option_values import PROGRAM_ENDING
 from byoc.cli.report.progress import StageProgress
 from byoc.cli.report.run_times import RunSetting, RunTimes, largest_difference, run_settings, table_of
+from byoc.cli.run_end import ended_in_time
 from byoc.cli.tensors.arrays import nameless, npz_bytes, parse_sizes, random_inputs, read_inputs
 from byoc.driver.options import CompileRequest
 from byoc.errors import InputError, UserError
@@ -29,6 +30,7 @@ from byoc.runtime.files.whole_file import open_file
 from byoc.runtime.library import Library
 from byoc.runtime.loading import load
 
+EXIT_TIMED_OUT, EXIT_INTERRUPTED = 2, 130
 HELP = "run an artefact, or an ONNX model, which is compiled first"
 
 
@@ -185,9 +187,10 @@ def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.nda
 
 
 def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None) -> tuple[list[np.ndarray], float]:
-    start = time.perf_counter()
-    outputs = library.run(inputs, timeout)
-    return outputs, time.perf_counter() - start
+    with ended_in_time("byoc run", timeout, EXIT_TIMED_OUT, EXIT_INTERRUPTED):
+        start = time.perf_counter()
+        outputs = library.run(inputs, timeout)
+        return outputs, time.perf_counter() - start
 
 
 @dataclass(frozen=True)

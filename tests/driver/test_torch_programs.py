@@ -134,6 +134,20 @@ def test_weights_that_change_are_taken_anew(torch, network, images):
 
 @pytest.mark.slow
 @pytest.mark.needs_cc
+def test_types_that_numpy_does_not_have_go_in_and_come_out(torch):
+    layer = torch.nn.Linear(8, 8).bfloat16().eval()
+    given = torch.randn(2, 8).bfloat16()
+    fast = torch.compile(layer, backend="byoc")
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # that byoc leaves the graph to PyTorch
+        found, wanted = fast(given), layer(given)
+        single = torch.compile(lambda x: x.sum() * 2, backend="byoc")(given)
+    assert found.dtype == torch.bfloat16 and single.dtype == torch.bfloat16 and single.shape == ()
+    np.testing.assert_allclose(found.float().numpy(), wanted.float().numpy(), rtol=2**-7, atol=2**-7)
+
+
+@pytest.mark.slow
+@pytest.mark.needs_cc
 def test_options_are_those_of_compile_and_several_outputs_come_in_order(torch):
     def function(x, y):
         return x @ y, torch.relu(x) + 1

@@ -236,3 +236,17 @@ def test_a_name_that_computes_a_size_of_others_is_that_size(name, total):
     assert y.shape == (2, 7, 8) and y[0, 1, 0] == 2 and y[1, 6, 0] == 13
     with pytest.raises(UserError, match=r"input 'mask': expected shape \[B, \(P\+S\)\] with|the sizes .* differ"):
         library.run({k: v.astype("float32") for k, v in {**feeds, "mask": np.ones((2, 6))}.items()})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_the_greatest_along_an_axis_of_free_size_is_onnx_runtimes(opset, axis, artifact_runner, tmp_path):
+    body = f"{{ h = Hardmax <axis: int = {axis}> (x) y = Relu (h) }}"
+    model = onnx.parser.parse_model(HEAD.replace("19", str(opset)) + f"g (float[A, B, C] x) => (float[] y) {body}")
+    path = byoc.compile(model).save(tmp_path / "m.byoc")
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.standard_normal(s).astype("float32")} for s in ((2, 3, 4), (1, 5, 2))]
+    feeds.append({"x": np.ones((2, 2, 3), "float32")})  # the first of equals
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for feed, (found,) in zip(feeds, artifact_runner.run(path, feeds), strict=True):
+        np.testing.assert_array_equal(found, session.run(None, feed)[0])

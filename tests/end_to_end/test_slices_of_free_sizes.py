@@ -153,7 +153,7 @@ def test_an_end_less_than_the_size_holds_in_a_loop(artifact_runner, tmp_path):
 
 
 def test_how_many_bounds_there_are_may_be_known_only_when_it_runs(artifact_runner, tmp_path):
-    """As PyTorch's exporter writes an EmbeddingBag: bounds that are slices themselves, and a condition of their size."""
+    """As PyTorch's exporter writes an EmbeddingBag: bounds are slices themselves, and a condition has their size."""
     model = onnx.parser.parse_model(
         HEAD
         + """g (float[N, 3] x, int64[K] bounds, int64[1] k) => (float[] y, float[] z)

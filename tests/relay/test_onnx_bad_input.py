@@ -1,10 +1,12 @@
 """What the importer says of models that it cannot take: one case for each message."""
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -302,3 +304,60 @@ def test_external_data_of_a_model_without_a_folder_are_refused(tmp_path: Path) -
 def test_an_opset_that_is_given_counts() -> None:
     with pytest.raises(ImportModelError, match="needs ONNX opset 0"):
         from_onnx(relu(), opset=0)
+
+
+BRANCH = "{ y = If (c) <then_branch = t () => (float[2] v) %s, else_branch = e () => (float[2] w) { w = Relu (x) }> }"
+MADE_TWICE = {
+    "in a branch": (BRANCH % "{ v = Relu (x) v = Neg (x) }", "makes 'v', which something before it makes too"),
+    "over an initialiser of a branch": (
+        BRANCH.replace("float[2] v)", "float[2] v) <float[2] k = {1, 2}>") % "{ k = Relu (x) v = Neg (k) }",
+        "makes 'k', which something before it makes too",
+    ),
+    "in a function": (
+        '{ y = f.F (x) } <domain: "f", opset_import: ["" : 17]> F (a) => (b) { b = Relu (a) b = Neg (a) }',
+        "the function F: node Neg_1 makes 'b', which something before it makes too",
+    ),
+    "by a branch less than its If has": (
+        (BRANCH % "{ v = Relu (x) }").replace("y = If", "y, z = If"),
+        "(If) has 2 outputs, and a branch of it makes 1",
+    ),
+    "from a function's missing inputs": (
+        '{ y = f.F (x, x) } <domain: "f", opset_import: ["" : 17]> F (a) => (b) { b = Relu (a) }',
+        "the function has 1 inputs, and is called with 2",
+    ),
+    "from a function's missing outputs": (
+        '{ y, z = f.F (x) } <domain: "f", opset_import: ["" : 17]> F (a) => (b) { b = Relu (a) }',
+        "the function has 1 outputs, and is called with 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE_TWICE)
+def test_names_inside_of_branches_and_functions_are_looked_at_as_those_of_the_graph(name: str) -> None:
+    body, sentence = MADE_TWICE[name]
+    header = '<ir_version: 8, opset_import: ["" : 17, "f" : 1]>'
+    found = onnx.parser.parse_model(f"{header} g (float[2] x, bool c) => (float[2] y) {body}")
+    with pytest.raises(ImportModelError, match=re.escape(sentence)):
+        import_onnx(found)
+
+
+def _field(number: int, data: bytes) -> bytes:
+    """One field of a protobuf message whose data have a length."""
+    size, length = len(data), b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + data
+
+
+@pytest.mark.parametrize("depth", [60, 1000])
+def test_branches_nested_deeper_than_protobuf_reads_are_no_damaged_file(depth: int, tmp_path: Path) -> None:
+    graph = relu().graph.SerializeToString()
+    for _ in range(depth):
+        branch = _field(1, b"then_branch") + _field(6, graph)  # an attribute; its graph
+        graph = _field(1, _field(4, b"If") + _field(5, branch))
+    path = tmp_path / "deep.onnx"
+    path.write_bytes(b"\x08\x08" + _field(7, graph))
+    with pytest.raises(
+        ImportModelError, match=r"deep\.onnx: its sub-graphs are nested deeper than .*; flatten the model"
+    ):
+        import_onnx(path)

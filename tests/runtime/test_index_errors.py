@@ -147,12 +147,13 @@ def test_the_loss_of_a_target_that_is_no_class_is_an_error():
 
 
 @pytest.mark.needs_cc
+@pytest.mark.parametrize("sizes", [([2, 2], [6]), (["n", 2], [6]), (["n", "m"], ["k"])], ids=["fixed", "rows", "free"])
 @pytest.mark.parametrize("axis", [None, 0])
-def test_a_condition_longer_than_what_it_chooses_from_is_cut_as_onnxruntime_does(axis):
+def test_a_condition_longer_than_what_it_chooses_from_is_cut_as_onnxruntime_does(axis, sizes):
     attributes = {} if axis is None else {"axis": axis}
     model = saved(
         [helper.make_node("Compress", ["x", "c"], ["y"], **attributes)],
-        [value("x", TensorProto.FLOAT, [2, 2]), value("c", TensorProto.BOOL, [6])],
+        [value("x", TensorProto.FLOAT, sizes[0]), value("c", TensorProto.BOOL, sizes[1])],
         [value("y", TensorProto.FLOAT, None)],
     )
     inputs = {"x": np.arange(4, dtype="float32").reshape(2, 2), "c": np.array([False, True, False, True, True, True])}

@@ -188,3 +188,49 @@ def test_a_device_that_hangs_is_waited_for_as_long_as_the_variable_says(monkeypa
     monkeypatch.setenv("BYOC_WAIT_SECONDS", "0.05")
     with pytest.raises(RegionTimeoutError, match="the device computed f for longer than the BYOC_WAIT_SECONDS"):
         wait_for([_Unfinished()], "the device computed f", spins)
+
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture(scope="module")
+def endless(tmp_path_factory):
+    """The artefact of a model of one step, a product of 26 tensors, which would take days."""
+    pairs = ",".join(a + b for a, b in zip(LETTERS, LETTERS[1:] + "a", strict=True))
+    node = helper.make_node("Einsum", ["x"] * len(LETTERS), ["y"], equation=f"{pairs}->")
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [])]
+    graph = helper.make_graph([node], "g", inputs, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return str(byoc.compile(model).save(tmp_path_factory.mktemp("endless") / "m.byoc"))
+
+
+@pytest.mark.needs_cc
+def test_the_command_line_ends_one_step_that_would_take_days(endless):
+    command = [sys.executable, "-m", "byoc", "run", endless, "--random", "--timeout", "0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    sentence = (
+        "byoc run: the run took longer than its timeout of 0.5 s and was ended: give it more time, or a smaller input"
+    )
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (2, "", sentence)
+
+
+INTERRUPTS = """
+import os, signal, sys, threading, time
+import byoc.cli.run_command as run_command
+from byoc.cli.main import main
+from byoc.runtime.library import Library
+given = Library.run
+def run(library, inputs, timeout=None):
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return given(library, inputs, timeout)
+Library.run = run
+sys.exit(main(["run", sys.argv[1], "--random"]))
+"""
+
+
+@pytest.mark.needs_cc
+def test_ctrl_c_ends_one_step_of_the_command_line_that_would_take_days(endless):
+    command = [sys.executable, "-c", INTERRUPTS, endless]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.strip()) == (130, "byoc run: interrupted; nothing was written")

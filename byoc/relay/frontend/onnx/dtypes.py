@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from onnx import TensorProto
+from onnx import TensorProto, ValueInfoProto
 
 from byoc.errors import ImportModelError
 from byoc.ir.dims import MAX_RANK
@@ -70,3 +70,15 @@ def check_type(ty: Type, where: str) -> None:
     """:func:`check_dims` of a tensor's type."""
     if isinstance(ty, TensorType):
         check_dims(ty.shape, where)
+
+
+def check_declared_dtype(declared: ValueInfoProto, ty: Type, model: str) -> None:
+    """Raises ImportModelError where an output of *model* has another element type than is *declared*, if one is."""
+    wanted = declared.type.tensor_type.elem_type if declared.type.HasField("tensor_type") else TensorProto.UNDEFINED
+    if wanted == TensorProto.UNDEFINED or not isinstance(ty, TensorType):
+        return
+    if dtype_of(wanted, f"{model}: output {declared.name!r}") != ty.dtype:
+        raise ImportModelError(
+            f"{model}: output {declared.name!r} is declared as {DTYPE_OF[wanted]}, and the model makes {ty.dtype}: "
+            "cast it, or correct the declaration"
+        )

@@ -20,8 +20,7 @@ from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
-from byoc.relay.frontend.onnx.dtypes import check_type
-from byoc.relay.frontend.onnx.element_types import check_element_types
+from byoc.relay.frontend.onnx.dtypes import check_declared_dtype, check_type
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
@@ -30,6 +29,7 @@ from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
+from byoc.relay.frontend.onnx.schemas import check_element_types, check_node_form
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
 from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
@@ -80,6 +80,8 @@ class GraphImporter:
         outputs = [o.name for o in graph.output]
         self._convert_nodes(NodesToConvert(graph.node, outputs, self._names.main, declared), body)
         found = [as_sequence(self._output(name, scope)) for name in outputs]
+        for declared_output, value in zip(graph.output, found, strict=True):
+            check_declared_dtype(declared_output, infer_expr(value), self._model.name)
         result = found[0] if len(found) == 1 else Tuple(found)
         used = self._used_weights(result)
         attrs = {
@@ -188,6 +190,7 @@ class GraphImporter:
             convert = from_one_branch
         try:
             if not is_own:
+                check_node_form(node, proto, attributes, domain)
                 check_element_types(node, domain)
             made = _outputs(convert, node) if convert is not None else None
             return self._expand(proto, node, attributes, body) if made is None else self._finish(node, made)
@@ -245,6 +248,14 @@ class GraphImporter:
         key = (domain_name(function.domain), function.name)
         if key in body.active:
             raise node.error("the function calls itself, which ONNX does not allow; the model is damaged")
+        for kind, given, most in (
+            ("inputs", proto.input, len(function.input)),
+            ("outputs", proto.output, len(function.output)),
+        ):
+            if any(given[most:]):
+                raise node.error(
+                    f"the function has {most} {kind}, and is called with {len(given)}; the model is damaged"
+                )
         actual = {formal: node.optional(index) for index, formal in enumerate(function.input)}
         scope = OnnxScope(absent=frozenset(formal for formal, value in actual.items() if value is None))
         for formal, value in actual.items():

@@ -124,6 +124,11 @@ def _parse(data: bytes, name: str) -> ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError as error:
+        if any(word in str(error).lower() for word in ("depth", "nest", "recurs")):  # protobuf's names of one limit
+            raise ImportModelError(
+                f"{name}: its sub-graphs are nested deeper than the 100 levels that protobuf reads, three for each; "
+                "flatten the model"
+            ) from error
         if data[0] == 0x08:  # an ONNX model begins with its IR version
             raise ImportModelError(
                 f"{name}: is truncated or damaged ({len(data)} bytes do not parse as an ONNX model); fetch it again"

@@ -6,7 +6,7 @@ nodes there will be, and how deep, is counted first, each function once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
@@ -21,7 +21,13 @@ Key = tuple[str, str, str]
 
 def check_structure(proto: ModelProto, name: str) -> None:
     """Raises ImportModelError for names made twice, and for nesting or calls of functions beyond the limits."""
-    _check_names(proto.graph, name)
+    for graph in _graphs(proto.graph.node):
+        _check_graph(graph, name)
+    _check_graph(proto.graph, name)
+    for function in proto.functions:
+        _check_made_once(function.input, function.node, f"{name}: the function {function.name}")
+        for graph in _graphs(function.node):
+            _check_graph(graph, name)
     table = {(domain_name(f.domain), f.name, f.overload): f for f in proto.functions}
     if len(table) < len(proto.functions):
         raise ImportModelError(f"{name}: two functions have the same name, domain and overload; the model is damaged")
@@ -33,7 +39,18 @@ def check_structure(proto: ModelProto, name: str) -> None:
         )
 
 
-def _check_names(graph: GraphProto, name: str) -> None:
+def _graphs(nodes: Iterable[NodeProto]) -> Iterator[GraphProto]:
+    """The sub-graphs of *nodes*, as deep as they go."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        for attribute in node.attribute:
+            for graph in [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs:
+                yield graph
+                stack.extend(graph.node)
+
+
+def _check_graph(graph: GraphProto, name: str) -> None:
     """A value is made once; an input may have an initialiser as its default."""
     seen: set[str] = set()
     kinds = [("inputs", [v.name for v in graph.input]), ("initialisers", [t.name for t in graph.initializer])]
@@ -42,14 +59,27 @@ def _check_names(graph: GraphProto, name: str) -> None:
             twice = next(n for k, n in enumerate(names) if n in names[:k])
             raise ImportModelError(f"{name}: two {what} are called {twice!r}; the model is damaged")
         seen.update(names)
-    for position, node in enumerate(graph.node):
+    _check_made_once(seen, graph.node, name)
+
+
+def _check_made_once(given: Iterable[str], nodes: Iterable[NodeProto], name: str) -> None:
+    """No node makes what is *given* or what a node before it makes, and an If no more than its branches do."""
+    seen = set(given)
+    for position, node in enumerate(nodes):
+        called = node.name or f"{node.op_type}_{position}"
         for output in node.output:
             if output and output in seen:
                 raise ImportModelError(
-                    f"{name}: node {node.name or f'{node.op_type}_{position}'} makes {output!r}, which something "
-                    "before it makes too; the model is damaged"
+                    f"{name}: node {called} makes {output!r}, which something before it makes too; the model is damaged"
                 )
             seen.add(output)
+        if node.op_type == "If" and not domain_name(node.domain):
+            fewest = min((len(a.g.output) for a in node.attribute if a.HasField("g")), default=len(node.output))
+            if len(node.output) > fewest:
+                raise ImportModelError(
+                    f"{name}: node {called} (If) has {len(node.output)} outputs, and a branch of it makes {fewest}; "
+                    "the model is damaged"
+                )
 
 
 def _expanded(nodes: Iterable[NodeProto], table: Mapping[Key, FunctionProto], name: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
@@ -184,15 +185,13 @@ def _along_axis(node: OnnxNode, builder: str, default_axis: int) -> RelayExpr:
     return result
 
 
-def _flattened(node: OnnxNode, builder: str) -> RelayExpr:
+def _flattened(node: OnnxNode, along: Callable[[RelayExpr, int], RelayExpr]) -> RelayExpr:
     """Before opset 13: over all dimensions from *axis* on, as if they were one."""
     shape = node.shape(node[0])
     axis = node.axis(node.attrs.int("axis", 1), len(shape)) if shape else 0
     if axis == len(shape) - 1 or all(d == 1 for d in shape[axis + 1 :]):
-        found: RelayExpr = getattr(relay.nn, builder)(node[0], axis=axis)
-        return found
-    flat = relay.reshape(node[0], [*[0] * axis, -1])
-    result = getattr(relay.nn, builder)(flat, axis=axis)
+        return along(node[0], axis)
+    result = along(relay.reshape(node[0], [*[0] * axis, -1]), axis)
     if all(isinstance(d, int) for d in shape):
         return relay.reshape(result, list(shape))
     return relay.reshape(result, relay.shape_of(node[0], "int64"))
@@ -200,12 +199,12 @@ def _flattened(node: OnnxNode, builder: str) -> RelayExpr:
 
 @converter("Softmax")
 def _softmax_flat(node: OnnxNode) -> RelayExpr:
-    return _flattened(node, "softmax")
+    return _flattened(node, relay.nn.softmax)
 
 
 @converter("LogSoftmax")
 def _log_softmax_flat(node: OnnxNode) -> RelayExpr:
-    return _flattened(node, "log_softmax")
+    return _flattened(node, relay.nn.log_softmax)
 
 
 @converter("Softmax", since=13)
@@ -220,10 +219,7 @@ def _log_softmax(node: OnnxNode) -> RelayExpr:
 
 @converter("Hardmax")
 def _hardmax_flat(node: OnnxNode) -> RelayExpr:
-    shape = node.static_dims(node[0], "Hardmax before opset 13")
-    axis = node.axis(node.attrs.int("axis", 1), len(shape))
-    flat = relay.reshape(node[0], [math.prod(shape[:axis]), math.prod(shape[axis:])])
-    return relay.reshape(_hardmax_along(node, flat, 1), list(shape))
+    return _flattened(node, lambda data, axis: _hardmax_along(node, data, axis))
 
 
 @converter("Hardmax", since=13)
@@ -232,9 +228,12 @@ def _hardmax(node: OnnxNode) -> RelayExpr:
 
 
 def _hardmax_along(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
-    dtype = node.dtype(data)
-    size = node.shape(data)[axis]
-    if not isinstance(size, int):
-        raise node.error("the size along the axis must be known; fix it with shapes=")
-    winner = relay.argmax(data, axis=[axis])
-    return relay.one_hot(winner, constant(1, dtype), constant(0, dtype), size, axis, dtype)
+    dtype, shape = node.dtype(data), node.shape(data)
+    winner, size = relay.argmax(data, axis=[axis]), shape[axis]
+    on, off = constant(1, dtype), constant(0, dtype)
+    if isinstance(size, int):
+        return relay.one_hot(winner, on, off, size, axis, dtype)
+    from byoc.relay.frontend.onnx.dims import matched  # few models need it
+
+    extent = relay.take(relay.shape_of(data, "int64"), constant(axis, "int64"))
+    return matched(node, relay.one_hot(winner, on, off, extent, axis, dtype), shape)

@@ -6,7 +6,6 @@ looked for when the model runs, by ``check_indices`` in front of whoever takes o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -206,21 +205,23 @@ def _non_zero(node: OnnxNode) -> RelayExpr:
 @converter("Compress")
 def _compress(node: OnnxNode) -> RelayExpr:
     """The elements where the condition holds; their number is known at run time only."""
-    shape, axis = node.shape(node[0]), _axis(node) if "axis" in node.attrs else None
-    count = (
-        shape[axis]
-        if axis is not None
-        else math.prod(map(int, shape))
-        if all(isinstance(d, int) for d in shape)
-        else None
-    )
-    condition, length = node[1], node.shape(node[1])[0]
-    if isinstance(count, int) and (not isinstance(length, int) or length > count):  # what is beyond chooses nothing
-        condition = relay.strided_slice(condition, begin=[0], end=[count], strides=[1])
-    chosen = relay.squeeze(relay.argwhere(condition), axis=[1])
-    if axis is None:
-        return relay.take(relay.reshape(node[0], [-1]), chosen, axis=0)
-    return relay.take(node[0], chosen, axis=axis)
+    axis = _axis(node) if "axis" in node.attrs else None
+    data = node[0] if axis is not None else relay.reshape(node[0], [-1])
+    chosen = relay.squeeze(relay.argwhere(_within(node, data, axis or 0)), axis=[1])
+    return relay.take(data, chosen, axis=axis or 0)
+
+
+def _within(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
+    """The condition of a Compress as far as *data* goes along *axis*: what is beyond chooses nothing."""
+    condition, length, count = node[1], node.shape(node[1])[0], node.shape(data)[axis]
+    if isinstance(count, int):
+        if isinstance(length, int) and length <= count:
+            return condition
+        return relay.strided_slice(condition, begin=[0], end=[count], strides=[1])
+    if length == count and not isinstance(length, int) and length.name:
+        return condition
+    end = relay.take(relay.shape_of(data, "int64"), constant([axis], "int64"), axis=0)
+    return relay.strided_slice(condition, constant([0], "int64"), end, constant([1], "int64"))
 
 
 @converter("ReverseSequence")
