@@ -9,6 +9,7 @@ machine lacks (a compiler, a device, memory); 130 interrupted; 141 nobody reads 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import functools
 import importlib
@@ -19,7 +20,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
 from byoc.base import __version__
@@ -162,11 +162,12 @@ def _ran(command: Command, arguments: argparse.Namespace, is_alone: bool) -> tup
 
     Of a command that runs models, in a process that *is_alone*, another process reports what was running if it dies.
     """
-    watch: AbstractContextManager[None] = nullcontext()
-    if is_alone and arguments.command in _RUNNING:
-        watch = importlib.import_module("byoc.runtime.region.watched").watched(f"byoc {arguments.command}")
     try:
-        with watch:
+        with contextlib.ExitStack() as around:
+            if is_alone and arguments.command in _RUNNING:
+                watched = importlib.import_module("byoc.runtime.region.watched").watched
+                around.enter_context(watched(f"byoc {arguments.command}"))
+                around.enter_context(importlib.import_module("byoc.cli.run_end").own_process())
             return command(arguments)
     except SystemExit as error:
         raise InternalError(f"while this command was at work, {vendors_failure(error)}") from error

@@ -15,15 +15,27 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 from byoc.runtime.core.time_limit import time_limit, timed_out
 
 MOMENT = 2.0  # seconds
+_OWN_PROCESS = ContextVar("own_process", default=False)
+
+
+@contextlib.contextmanager
+def own_process() -> Iterator[None]:
+    """What runs inside is the whole of this process: nobody else loses it when it ends."""
+    token = _OWN_PROCESS.set(True)
+    try:
+        yield
+    finally:
+        _OWN_PROCESS.reset(token)
 
 
 @contextlib.contextmanager
 def ended_in_time(command: str, timeout: float | None, timed_out_code: int, interrupted_code: int) -> Iterator[None]:
-    """End this process where what runs inside neither keeps to *timeout* nor notices Ctrl-C, within a moment.
+    """End :func:`own_process` where what runs inside neither keeps to *timeout* nor notices Ctrl-C, within a moment.
 
     Args:
         command: what the sentence begins with, as ``byoc run``.
@@ -31,7 +43,8 @@ def ended_in_time(command: str, timeout: float | None, timed_out_code: int, inte
         timed_out_code: the exit code after the time limit.
         interrupted_code: the exit code after Ctrl-C.
     """
-    if threading.current_thread() is not threading.main_thread() or sys.platform == "win32":
+    is_main = threading.current_thread() is threading.main_thread()
+    if not _OWN_PROCESS.get() or not is_main or sys.platform == "win32":
         yield
         return
     reader, writer = os.pipe()

@@ -225,7 +225,8 @@ def run(library, inputs, timeout=None):
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     return given(library, inputs, timeout)
 Library.run = run
-sys.exit(main(["run", sys.argv[1], "--random"]))
+sys.argv[1:] = ["run", sys.argv[1], "--random"]
+sys.exit(main())
 """
 
 
