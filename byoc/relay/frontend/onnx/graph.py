@@ -6,7 +6,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ from byoc.relay.frontend.onnx.dtypes import check_type
 from byoc.relay.frontend.onnx.element_types import check_element_types
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
-from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
+from byoc.relay.frontend.onnx.inputs import InputDefaults, InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
@@ -49,10 +49,14 @@ _FOR_NCHWC = (
 
 
 class GraphImporter:
-    """Converts one model. *freeze_params* makes weights constants; else they are parameters of ``main``."""
+    """Converts one model. *freeze_params* makes weights constants; else they are parameters of ``main``.
 
-    def __init__(self, model: LoadedModel, freeze_params: bool = True):
+    Initialisers that the graph lists as inputs are constants too, but for those that *overridable* names.
+    """
+
+    def __init__(self, model: LoadedModel, freeze_params: bool = True, overridable: Sequence[str] = ()):
         self._model, self._freeze = model, freeze_params
+        self._overridable = frozenset(overridable)
         self._table = FunctionTable.of(model.proto.functions, model.opsets)
         self._names = NodeNames(model.proto.graph)
         self.weights: dict[RelayExpr, np.ndarray] = {}
@@ -70,8 +74,9 @@ class GraphImporter:
         self._refuse_unsupported(graph)
         check_structure(self._model.proto, self._model.name)
         scope = OnnxScope()
-        self._initialisers(graph, scope)
-        real = [v for v in graph.input if scope.find(v.name) is None]
+        defaults = InputDefaults.of(graph, self._overridable, self._model.name)
+        self._initialisers(graph, scope, defaults.overridable)
+        real = [v for v in graph.input if v.name not in defaults.all] + defaults.inputs
         params = InputTypes(real, shapes, self._model.name, self.sizes.names).variables()
         for param in params:
             scope[param.name_hint] = param
@@ -85,6 +90,7 @@ class GraphImporter:
         attrs = {
             "input_names": tuple(p.name_hint for p in params),
             "output_names": tuple(o.name for o in graph.output),
+            **({"fixed_inputs": defaults.fixed} if defaults.fixed else {}),
         }
         return Function([*params, *used], result, attrs=attrs)
 
@@ -126,13 +132,14 @@ class GraphImporter:
             advice = _FOR_NCHWC if any(f"(domain {NCHWC}," in what for what in missing) else _FOR_OTHERS
             raise ImportModelError(f"{self._model.name}: operators that are not supported: {listed}; {advice}")
 
-    def _initialisers(self, graph: GraphProto, scope: OnnxScope) -> None:
+    def _initialisers(self, graph: GraphProto, scope: OnnxScope, but: Container[str] = ()) -> None:
         if graph.sparse_initializer:
             raise ImportModelError(
                 f"{self._model.name}: sparse initialisers are not supported; export the model with dense weights"
             )
         for tensor in graph.initializer:
-            scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
+            if tensor.name not in but:
+                scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
 
     def _weight(self, name: str, array: np.ndarray) -> RelayExpr:
         value = kept(array)
