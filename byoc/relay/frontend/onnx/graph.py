@@ -32,7 +32,7 @@ from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
-from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import Decision, InnerFunctions, InnerGraph, InnerSizes
 from byoc.relay.narrowing import as_var
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
@@ -177,7 +177,7 @@ class GraphImporter:
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[bool, ...] = ()
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[Decision, ...] = ()
     ) -> Sequence[RelayExpr | None]:
         """The outputs of a node, by the decisions that are *taken* for it."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -257,9 +257,8 @@ class GraphImporter:
         for formal, value in actual.items():
             if value is not None:
                 scope[formal] = value
-        inner = Body(
-            scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
-        )
+        table, defaults, active = body.table.inside(function), body.table.defaults(proto), body.active | {key}
+        inner = Body(scope, table, node.name, node.attrs, defaults, active, list(node.taken))
         wanted = function.output[: len(proto.output)]
         self._convert_nodes(NodesToConvert(function.node, wanted), inner)
         return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
@@ -270,24 +269,28 @@ class GraphImporter:
             raise node.error(f"its function does not make the output {name!r}")
         return value
 
-    def convert_inlined(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+    def convert_inlined(
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[Decision] | None = None
+    ) -> list[RelayExpr]:
         """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
         scope = OnnxScope(body.scope)
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         self._initialisers(graph, scope)
-        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        inner = replace(body, scope=scope, forced=forced)
         self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         return [self._output(o.name, scope) for o in graph.output]
 
-    def convert_inner(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> InnerGraph:
+    def convert_inner(
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[Decision] | None = None
+    ) -> InnerGraph:
         """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
         scope = CapturingScope(body.scope, self.sizes.named)
         for tensor in graph.initializer:
             scope[tensor.name] = kept(self._model.array(tensor))
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
-        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        inner = replace(body, scope=scope, forced=forced)
         self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
         return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
@@ -314,8 +317,11 @@ class _Services(GraphServices):
     def fold(self, expr: RelayExpr) -> RelayExpr:
         return self._importer.folder.fold(expr)
 
-    def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
-        return self.inlined(graph, ())
+    def subgraph(self, graph: GraphProto, taken: Sequence[Decision] = ()) -> list[RelayExpr]:
+        return self._importer.convert_inlined(graph, self._body, (), list(taken))
+
+    def branch(self, graph: GraphProto) -> InnerGraph:
+        return self._importer.convert_inner(graph, self._body, (), [])
 
     def leave_out(self, name: str) -> None:
         self._body.scope.leave_out(name)
