@@ -1,4 +1,4 @@
-"""What ONNX's schemas allow as element types of a node's inputs, asked once for every operator.
+"""How many inputs ONNX's schemas allow, and of which element types, asked once for every operator.
 
 A converter would take more types than its operator has (an average of integers, rounded in some way), and ONNX
 Runtime refuses such models when it loads them. Operators without a schema (``com.microsoft``, custom domains) have no
@@ -53,13 +53,20 @@ def _elements(types: Sequence[str]) -> frozenset[str]:
 
 
 def check_element_types(node: OnnxNode, domain: str) -> None:
-    """Raise ImportModelError for an input of *node* whose element type its operator does not take."""
+    """Raise ImportModelError for an input of *node* whose element type its operator does not take, and for more inputs
+    than it has.
+    """
     allowed = allowed_types(domain, node.op_type, node.opset)
-    if allowed is None or not allowed[0]:
+    if allowed is None:
         return
     inputs, repeats = allowed
+    if len(node.inputs) > len(inputs) and not repeats:
+        raise node.error(
+            f"it has {len(node.inputs)} inputs, and {node.op_type} of opset {node.opset} takes at most {len(inputs)}: "
+            "take the others away"
+        )
     for index, value in enumerate(node.inputs):
-        if value is None or (index >= len(inputs) and not repeats):
+        if value is None:
             continue
         name, types = inputs[min(index, len(inputs) - 1)]
         ty = infer_expr(value)
