@@ -15,8 +15,8 @@ from byoc.relay.analysis.module_types import infer_function
 from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
 from byoc.relay.onnx_writer.control import NO_VALUE, Names, flat, written_call, written_if
-from byoc.relay.onnx_writer.graph import OPSET, GraphWriter, ports_of, value_info
-from byoc.relay.onnx_writer.rules import UnwritableError, write_call
+from byoc.relay.onnx_writer.graph import OPSET, GraphWriter, UnwritableError, ports_of, value_info
+from byoc.relay.onnx_writer.rules import write_call
 from byoc.relay.traverse import post_order
 
 IR_VERSION = 8  # of the oldest library that reads OPSET
