@@ -23,7 +23,7 @@ from byoc.ir.span import Span
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, as_sequence
-from byoc.relay.frontend.onnx.subgraphs import BranchDecision, InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes, TakenDecision
 
 BRANCHES = ("then_branch", "else_branch")
 MOST = 64  # trials of one model; each decision behind another one that is tried doubles them
@@ -124,7 +124,7 @@ class BranchTrials:
         if error.size:
             self._ones[error.size] = condition
         else:
-            rest = replace(rest, taken=(*rest.taken, BranchDecision(error.path, condition)))
+            rest = replace(rest, taken=(*rest.taken, TakenDecision(error.path, condition)))
         try:
             self._convert(rest, body)
         finally:

@@ -32,7 +32,7 @@ from byoc.relay.frontend.onnx.partial_shapes import Dims, PartialShapes
 from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
-from byoc.relay.frontend.onnx.subgraphs import BranchDecision, InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes, TakenDecision
 from byoc.relay.narrowing import as_var
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
@@ -177,7 +177,7 @@ class GraphImporter:
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[BranchDecision, ...] = ()
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[TakenDecision, ...] = ()
     ) -> Sequence[RelayExpr | None]:
         """The outputs of a node, by the decisions that are *taken* for it."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -270,7 +270,7 @@ class GraphImporter:
         return value
 
     def convert_inlined(
-        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[BranchDecision] | None = None
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[TakenDecision] | None = None
     ) -> list[RelayExpr]:
         """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
         scope = OnnxScope(body.scope)
@@ -282,7 +282,7 @@ class GraphImporter:
         return [self._output(o.name, scope) for o in graph.output]
 
     def convert_inner(
-        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[BranchDecision] | None = None
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[TakenDecision] | None = None
     ) -> InnerGraph:
         """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
         scope = CapturingScope(body.scope, self.sizes.named)
@@ -317,7 +317,7 @@ class _Services(GraphServices):
     def fold(self, expr: RelayExpr) -> RelayExpr:
         return self._importer.folder.fold(expr)
 
-    def subgraph(self, graph: GraphProto, taken: Sequence[BranchDecision] = ()) -> list[RelayExpr]:
+    def subgraph(self, graph: GraphProto, taken: Sequence[TakenDecision] = ()) -> list[RelayExpr]:
         return self._importer.convert_inlined(graph, self._body, (), list(taken))
 
     def branch(self, graph: GraphProto) -> InnerGraph:

@@ -15,7 +15,7 @@ from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
-from byoc.relay.frontend.onnx.subgraphs import BranchDecision, InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes, TakenDecision
 
 
 class BranchesDifferError(ImportModelError):
@@ -74,7 +74,7 @@ class GraphServices:
         """*expr* as a constant where it depends on constants alone and is small, else as it is."""
         raise NotImplementedError
 
-    def subgraph(self, graph: GraphProto, taken: Sequence[BranchDecision] = ()) -> list[RelayExpr]:
+    def subgraph(self, graph: GraphProto, taken: Sequence[TakenDecision] = ()) -> list[RelayExpr]:
         """The outputs of a branch in the place of the node, by the decisions that are *taken* for those inside.
 
         Raises BranchesDifferError for a decision behind these.
@@ -114,7 +114,7 @@ class OnnxNode:
         self.name, self.op_type, self.opset = name, op_type, opset
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.attrs, self.services = attrs, services
-        self.taken: tuple[BranchDecision, ...] = ()  # decisions of the run for which it is imported
+        self.taken: tuple[TakenDecision, ...] = ()  # decisions of the run for which it is imported
 
     def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
         """The same node over other inputs, under another opset where one is given."""

@@ -13,7 +13,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.functions import FunctionTable
-from byoc.relay.frontend.onnx.subgraphs import BranchDecision
+from byoc.relay.frontend.onnx.subgraphs import TakenDecision
 
 
 def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
@@ -93,7 +93,7 @@ class Body:
     attrs: NodeAttributes | None = None
     defaults: Sequence[AttributeProto] = ()
     active: frozenset[tuple[str, str]] = frozenset()
-    forced: list[BranchDecision] | None = None
+    forced: list[TakenDecision] | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class NodesToConvert:
     names: Sequence[str] = ()
     declared: Callable[[str, RelayExpr], RelayExpr] | None = None
     first: int = 0
-    taken: tuple[BranchDecision, ...] = ()
+    taken: tuple[TakenDecision, ...] = ()
 
     def made(self) -> list[str]:
         """Those of the outputs that these nodes make."""

@@ -23,7 +23,7 @@ INNER = "inner size"
 
 
 @dataclass(frozen=True)
-class BranchDecision:
+class TakenDecision:
     """Whether a *condition* of the run holds: that of a node, or of one inside of it, to which *path* leads by the
     positions of nodes in their bodies.
     """
