@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from byoc.runtime.artefact.artifact import write_artifact
-from byoc.runtime.content import INITIALIZATION, library_content, plan_of
+from byoc.runtime.content import INITIALIZATION, fixed_inputs, library_content, plan_of
 from byoc.runtime.core.entry_points import version
-from byoc.runtime.core.errors import ArtifactError, InputError, OutOfMemoryError
+from byoc.runtime.core.errors import ArtifactError, OutOfMemoryError
 from byoc.runtime.core.fork import new_rlock
-from byoc.runtime.core.signature import TensorSpec, listed
+from byoc.runtime.core.signature import listed
 from byoc.runtime.core.time_limit import time_limit
 from byoc.runtime.graph.executor_base import Executor, check_names, check_threads
-from byoc.runtime.graph.graph import Graph, forms_of, given_back, vectors
+from byoc.runtime.graph.graph import Graph, ModelPorts, given_back
 from byoc.runtime.modules.metadata import MetadataModule
 from byoc.runtime.modules.module import Module
 
@@ -43,12 +43,13 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-class Library:
+class Library(ModelPorts):
     """A model ready to run.
 
     ``lib(x)`` takes the inputs in their order and returns the output (a list when there are several);
-    ``lib.run({name: array})`` takes them by name and returns the list of outputs. ``threads`` is how many threads a
-    run may use; None leaves it to the executor: the processors that this process may use, one for a tiny model.
+    ``lib.run({name: array})`` takes them by name and returns the list of outputs. Those of ``input_defaults`` may be
+    left out. ``threads`` is how many threads a run may use; None leaves it to the executor: the processors that this
+    process may use, one for a tiny model.
     """
 
     def __init__(
@@ -65,13 +66,8 @@ class Library:
         self.graph_json = graph
         self.module = module
         self.report = dict(report or {})
-        self._graph = Graph(graph)
-        self.inputs: tuple[TensorSpec, ...] = tuple(self._graph.specs[n.outputs[0]] for n in self._graph.inputs)
-        self.outputs: tuple[TensorSpec, ...] = tuple(
-            TensorSpec(name, self._graph.specs[head].shape, self._graph.specs[head].dtype)
-            for name, head in zip(output_names, self._graph.heads, strict=True)
-        )
-        self._forms = forms_of(self._graph, module.owner)
+        super().__init__(Graph(graph), module.owner, output_names)
+        self._graph.fixed = fixed_inputs(self.report)
         self._idle: deque[Executor] = deque()
         self._streams: deque[CallStream | None] = deque()  # that nobody uses
         self.edited: str | None = None  # why this library, read from a file, is not run
@@ -122,14 +118,15 @@ class Library:
         """All outputs for *inputs* by name.
 
         Args:
-            inputs: an array for each of the model's inputs.
+            inputs: an array for each of the model's inputs; one with a default may be left out.
             timeout: the seconds that the run may take; None for as long as it takes.
 
         Raises:
             InputError: an input does not fit, or an index in one is outside its dimension.
             RunTimeoutError: the time is over. The library can run again.
         """
-        check_names(self.inputs, inputs)
+        inputs = self._graph.completed(inputs)
+        check_names(self.inputs, inputs, self._graph.fixed)
         values = [inputs[spec.name] for spec in self.inputs]
         if timeout is None:
             return self.compute(values)
@@ -162,15 +159,6 @@ class Library:
         given = self.in_forms(inputs)
         return given_back(self._forms[1], self._by_executor(lambda executor: executor.compute(given)))
 
-    @property
-    def has_forms(self) -> bool:
-        """Whether executors take or give vectors in the place of some tensors."""
-        return any(self._forms)
-
-    def in_forms(self, inputs: Sequence[object]) -> Sequence[object]:
-        """*inputs* in their order as executors take them."""
-        return vectors(self.inputs, self._forms[0], inputs) if self.has_forms else inputs
-
     def loop(self, call: LoopCall, inputs: Sequence[object]) -> LoopResult | None:
         """Runs that follow each other as *call* says; None where they cannot be made without Python in between."""
         return None if self.has_forms else self._by_executor(lambda executor: executor.loop(call, inputs))
@@ -191,10 +179,7 @@ class Library:
             self._idle.append(executor)
 
     def __call__(self, *inputs: object) -> np.ndarray | list[np.ndarray]:
-        if len(inputs) != len(self.inputs):
-            names = ", ".join(f"{s.name}{s}" for s in self.inputs)
-            raise InputError(f"the model takes {len(self.inputs)} inputs ({names}), got {len(inputs)}")
-        outputs = self.compute(inputs)
+        outputs = self.compute(self.all_of(inputs))
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __repr__(self) -> str:
@@ -320,7 +305,7 @@ class Library:
         """Inputs of the *shapes* that are to be prepared, which modules are to keep ready from now on."""
         from byoc.runtime.executors.prepared_inputs import prepared_inputs
 
-        asked = [prepared_inputs(self.inputs, given) for given in shapes or ({},)]
+        asked = [prepared_inputs(self.inputs, self._graph.completed(given)) for given in shapes or ({},)]
         self.module.keep_more_sizes(len(asked))
         return asked
 
@@ -397,4 +382,4 @@ class Library:
         Raises UserError when a vendor's module cannot be saved.
         """
         with self.unchanged:
-            return library_content(self.graph_json, self.module, (self.inputs, self.outputs), self.report)
+            return library_content(self.graph_json, self.module, self, self.report)

@@ -13,8 +13,8 @@ from byoc.runtime.artefact.artifact import read_artifact
 from byoc.runtime.artefact.manifest import Manifest, ModuleEntry, read_manifest
 from byoc.runtime.artefact.signing import Key, trusted_keys
 from byoc.runtime.consistency import check_graph, check_parts
-from byoc.runtime.content import GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER
-from byoc.runtime.core.errors import ArtifactError, UnavailableError, UserError
+from byoc.runtime.content import DEFAULTS_MEMBER, GRAPH_MEMBER, REPORT_MEMBER, WEIGHTS_MEMBER
+from byoc.runtime.core.errors import ArtifactError, InputError, UnavailableError, UserError
 from byoc.runtime.core.strict_json import mapping_of, read_json
 from byoc.runtime.files.file_memory import FileWatch
 from byoc.runtime.files.weights import read_weights
@@ -103,6 +103,12 @@ def library_of(
     report = mapping_of(read_json(members[REPORT_MEMBER], REPORT_MEMBER, constants=True), REPORT_MEMBER)
     library = Library(graph, root, [spec.name for spec in manifest.outputs], report, watch=watch)
     check_graph(graph, library._graph, root, manifest.inputs, manifest.outputs, GRAPH_MEMBER)
+    if DEFAULTS_MEMBER in members:
+        defaults = read_weights(memoryview(members[DEFAULTS_MEMBER]), f"{where}: {DEFAULTS_MEMBER}")
+        try:
+            library._graph.set_defaults({name: array.numpy() for name, array in defaults.items()})
+        except InputError as error:
+            raise ArtifactError(f"{where}: {DEFAULTS_MEMBER} does not fit the graph: {error}") from error
     return library
 
 

@@ -66,7 +66,7 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
     producer = mapping_of(manifest["producer"], "producer")
     lines = [
         f"{path}: schema {manifest['schema_version']}, made by byoc {producer['version']}",
-        *(f"input   {s.name}: {s.dtype}{s}" for s in library.inputs),
+        *(f"input   {s.name}: {s.dtype}{s}{_may_be_left(s.name, library)}" for s in library.inputs),
         *(f"output  {s.name}: {s.dtype}{s}" for s in library.outputs),
         f"constants: {len(library.module.constant_arrays)} of {library.module.constant_bytes:,} bytes",
         *_memory_lines(library.report),
@@ -78,6 +78,10 @@ def inspect_artifact(path: Path, source: bool) -> tuple[Mapping[str, object], st
         *(f"\n// {key}\n{text}" for key, text in sources.items()),
     ]
     return data, "\n".join(lines), 0
+
+
+def _may_be_left(name: str, library: Library) -> str:
+    return ", which a run may leave out" if name in library.input_defaults else ""
 
 
 def _summary(report: Mapping[str, object]) -> str:

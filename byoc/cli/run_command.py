@@ -178,12 +178,13 @@ def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.nda
     sizes = parse_sizes(library, arguments.size)
     inputs = read_inputs(library, arguments.input)
     if arguments.random:
-        return {**random_inputs(library, sizes), **inputs}
-    missing = [spec for spec in library.inputs if spec.name not in inputs]
+        return {**random_inputs(library, sizes), **library.input_defaults, **inputs}
+    given = {**library.input_defaults, **inputs}
+    missing = [spec for spec in library.inputs if spec.name not in given]
     if missing:
         wanted = ", ".join(f"{s.name}: {s.dtype}{s}" for s in missing)
         raise InputError(f"missing input {wanted}; give --input {missing[0].name}=FILE.npy, or --random")
-    return inputs
+    return given
 
 
 def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None) -> tuple[list[np.ndarray], float]:

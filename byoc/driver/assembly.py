@@ -24,6 +24,7 @@ from byoc.relay.traverse import dataflow_children, post_order
 from byoc.runtime.core.function_work import FunctionWork
 from byoc.runtime.core.ndarray import NDArray
 from byoc.runtime.core.signature import Signature, TensorSpec
+from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.modules.metadata import MetadataModule, content_of
 from byoc.runtime.modules.module import Module
 
@@ -62,6 +63,12 @@ def assemble(
     for module in modules:
         root.import_module(module)
     return root
+
+
+def output_names(main: Function, outputs: int) -> list[str]:
+    """What the model of *main* calls its outputs, or numbers so many by."""
+    named = list_of(main.attrs.get("output_names") or (), "output_names")
+    return [str(n) for n in named] or [f"output{k}" for k in range(outputs)]
 
 
 def _with_constants(region: Region, arrays: Mapping[str, NDArray], names: Sequence[str]) -> Region:

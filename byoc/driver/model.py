@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar, cast
 
+import numpy as np
 from onnx import ModelProto
 
 from byoc.errors import UserError
@@ -16,6 +17,7 @@ from byoc.ir.passes.transform import PassContext
 from byoc.ir.passes.verification import check_made
 from byoc.relay.frontend.onnx import import_onnx
 from byoc.relay.frontend.onnx.load import ModelSource
+from byoc.relay.frontend.onnx_importer import input_defaults
 
 PROGRAM_ENDING = ".pt2"
 PROGRAM_HOME = "torch.export"  # of the class ExportedProgram
@@ -50,17 +52,33 @@ def as_onnx(model: M) -> M | ModelProto:
     return model
 
 
-def module_of(model: ModelSource | IRModule, shapes: Mapping[str, Sequence[int | str]] | None = None) -> IRModule:
-    """*model* itself where it is a module, else what is imported of it with *shapes*.
+def input_defaults_of(model: ModelSource | IRModule, names: Sequence[str] | str) -> dict[str, np.ndarray]:
+    """The values of the initialisers *names* of *model*, of which :func:`module_of` made inputs."""
+    source = as_onnx(model)
+    return {} if isinstance(source, IRModule) else input_defaults(source, _listed(names))
+
+
+def _listed(names: Sequence[str] | str) -> Sequence[str]:
+    return [names] if isinstance(names, str) else names
+
+
+def module_of(
+    model: ModelSource | IRModule,
+    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    overridable: Sequence[str] | str = (),
+) -> IRModule:
+    """*model* itself where it is a module, else what is imported of it with *shapes* and inputs *overridable*.
 
     Raises:
-        UserError: a module with a variable that nothing binds, or that is bound twice.
+        UserError: a module with a variable that nothing binds, or that is bound twice; *overridable* for a module.
         ImportModelError: a model that cannot be read.
     """
     model = as_onnx(model)
     if not isinstance(model, IRModule):
-        mod = import_onnx(model, shapes=shapes)
+        mod = import_onnx(model, shapes=shapes, overridable=_listed(overridable))
         return check_made(mod, "the importer", PassContext.current().config)
+    if overridable:
+        raise UserError("overridable names initialisers of an ONNX model, and a module has parameters: leave it out")
     problem = importlib.import_module("byoc.relay.verify.verifier").scope_problem(model)
     if problem is not None:
         raise UserError(f"the module that is given is not well formed: {problem}")

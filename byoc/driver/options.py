@@ -77,6 +77,12 @@ class ModelOptions(Options):
         "shapes of inputs by name, which fix free dimensions",
         flag=Flag("--shape", metavar="INPUT=1,3,224,224", many=True, read=parse_shapes),
     )
+    overridable: Sequence[str] | str = option(
+        (),
+        "inputs of the model that have an initialiser and stay inputs: a run may give them, behind the others, else "
+        "they have the initialiser's value; those that are not named are constants",
+        flag=Flag("--overridable", metavar="INPUT", many=True),
+    )
     pipeline: Pipeline | None = option(
         None,
         "the passes, where they are not byoc's own: byoc.pipeline() as somebody edited it",

@@ -117,7 +117,8 @@ class BoundLibrary:
 
     def checked(self, inputs: Mapping[str, object]) -> dict[str, Value]:
         """*inputs* as arrays and tensors. Raises InputError for other names than the model's, and what is no array."""
-        check_names(list(self._specs.values()), inputs)
+        inputs = self.graph.completed(inputs)
+        check_names(list(self._specs.values()), inputs, self.graph.fixed)
         return {
             name: value if isinstance(value := inputs[name], DeviceTensor) else as_input(value, spec)
             for name, spec in self._specs.items()

@@ -33,7 +33,7 @@ class Executor:
     def __init__(self, graph: Graph):
         self.graph = graph
         self._guards: Sequence[RegionGuard] = ()
-        self._values: dict[str, np.ndarray] = {}
+        self._values: dict[str, np.ndarray] = dict(graph.defaults)
         self._names = [node.name for node in graph.inputs]
         self._specs = [graph.specs[node.outputs[0]] for node in graph.inputs]
 
@@ -42,7 +42,7 @@ class Executor:
         name = self._names[key] if isinstance(key, int) and 0 <= key < len(self._names) else key
         if not isinstance(name, str):
             raise InputError(f"the model has no input {key!r}; its inputs are {', '.join(self._names)}")
-        check_known(self._names, [name])
+        check_known(self._names, [name], self.graph.fixed)
         self._values[name] = as_input(value, self._specs[self._names.index(name)])
 
     def run(self, timeout: object = None, **inputs: object) -> None:
@@ -212,16 +212,16 @@ def as_input(value: object, spec: TensorSpec) -> np.ndarray:
     return array.astype(wanted) if plain and np.can_cast(array.dtype, wanted, "same_kind") else array
 
 
-def check_names(specs: Sequence[TensorSpec], inputs: object) -> None:
+def check_names(specs: Sequence[TensorSpec], inputs: object, fixed: Sequence[str] = ()) -> None:
     """Raises InputError for *inputs* that are no mapping, or have other names than *specs*: one unknown, some missing.
 
-    Every way to run a model says it in these sentences.
+    *fixed* are names of inputs that were compiled as constants. Every way to run a model says it in these sentences.
     """
     if not isinstance(inputs, Mapping):
         raise InputError(f"run takes the inputs by name, as a dictionary, got a {type(inputs).__name__}")
     names = [spec.name for spec in specs]
     if len(inputs) != len(names) or not all(name in inputs for name in names):
-        check_known(names, inputs)
+        check_known(names, inputs, fixed)
         missing = [spec for spec in specs if spec.name not in inputs]
         raise InputError(
             f"input {', '.join(repr(s.name) for s in missing)} is missing; "
@@ -229,8 +229,13 @@ def check_names(specs: Sequence[TensorSpec], inputs: object) -> None:
         )
 
 
-def check_known(names: Sequence[str], given: Iterable[object]) -> None:
+def check_known(names: Sequence[str], given: Iterable[object], fixed: Sequence[str] = ()) -> None:
     """Raises InputError for the first of *given* that is none of *names*, those of a model's inputs."""
     unknown = [name for name in given if name not in names]
+    if unknown and unknown[0] in fixed:
+        raise InputError(
+            f"the input {unknown[0]!r} has its value in the model, and was compiled as a constant: to give it another, "
+            f"compile the model with overridable=[{unknown[0]!r}] (--overridable {unknown[0]})"
+        )
     if unknown:
         raise InputError(f"the model has no input {unknown[0]!r}; its inputs are {', '.join(names) or 'none'}")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from byoc.runtime.core.bound_sizes import Sizes
 from byoc.runtime.core.errors import InputError
 from byoc.runtime.core.ndarray import from_any
 from byoc.runtime.core.signature import TensorSpec
 from byoc.runtime.graph.overlap import Overlap, OverlapStep, overlap
 
 RESHAPE = "__nop"
+T = TypeVar("T")
 Entry = tuple[int, int]
 
 
@@ -60,12 +62,33 @@ class Graph:
                 )
             )
         self.inputs = [self.nodes[i] for i in data["arg_nodes"]]
+        self.defaults: Mapping[str, np.ndarray] = {}  # of inputs that a call may leave out; they are the last ones
+        self.fixed: Sequence[str] = ()  # inputs of the model that were compiled as constants
         self.heads: list[Entry] = [(nid, k) for nid, k, _ in data["heads"]]
 
     @functools.cached_property
     def kinds(self) -> list[TensorSpec]:
         """An entry for each shape and dtype of known rank and sizes that there is."""
         return list({(s.shape, s.dtype): s for s in self.specs.values() if None not in s.shape}.values())
+
+    def set_defaults(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Let calls leave out the inputs that *arrays* names, which have these values then.
+
+        Raises InputError for a name that no input has, for an array that does not fit, and for an input that stands
+        before one without a default.
+        """
+        specs = [self.specs[node.outputs[0]] for node in self.inputs]
+        last = [spec.name for spec in specs[len(specs) - len(arrays) :]]
+        if sorted(last) != sorted(arrays):
+            raise InputError(f"defaults are for the last inputs, {', '.join(last)}, got {', '.join(arrays)}")
+        for spec in specs:
+            if spec.name in arrays:
+                spec.bind(arrays[spec.name], Sizes())
+        self.defaults = {spec.name: arrays[spec.name] for spec in specs if spec.name in arrays}
+
+    def completed(self, inputs: Mapping[str, T]) -> Mapping[str, T | np.ndarray]:
+        """*inputs* by name, with the defaults of those that are left out."""
+        return {**self.defaults, **inputs} if self.defaults and isinstance(inputs, Mapping) else inputs
 
     @property
     def calls(self) -> list[Node]:
@@ -152,6 +175,58 @@ def given_back(forms: Sequence[str], values: Sequence[np.ndarray]) -> list[Any]:
 def _given_back(form: str, vector: np.ndarray) -> object:
     elements = list(vector)
     return elements if form == SEQUENCE else elements[0] if elements else None
+
+
+class ModelPorts:
+    """The inputs and the outputs of a model as its callers see them.
+
+    ``inputs`` are first those that every call gives, then those with a default, which a call may leave out.
+    """
+
+    def __init__(self, graph: Graph, owner: Callable[[str], object], output_names: Sequence[str]):
+        self._graph = graph
+        self.inputs: tuple[TensorSpec, ...] = tuple(graph.specs[n.outputs[0]] for n in graph.inputs)
+        self.outputs: tuple[TensorSpec, ...] = tuple(
+            TensorSpec(name, graph.specs[head].shape, graph.specs[head].dtype)
+            for name, head in zip(output_names, graph.heads, strict=True)
+        )
+        self._forms = forms_of(graph, owner)
+
+    @property
+    def input_defaults(self) -> Mapping[str, np.ndarray]:
+        """The values of the inputs that a call may leave out, by name."""
+        return self._graph.defaults
+
+    def set_input_defaults(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """As :meth:`Graph.set_defaults`, of the model's graph."""
+        self._graph.set_defaults(arrays)
+
+    @property
+    def fixed_inputs(self) -> Sequence[str]:
+        """The inputs of the model that were compiled as constants."""
+        return self._graph.fixed
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether executors take or give vectors in the place of some tensors."""
+        return any(self._forms)
+
+    def in_forms(self, inputs: Sequence[object]) -> Sequence[object]:
+        """*inputs* in their order as executors take them."""
+        return vectors(self.inputs, self._forms[0], inputs) if self.has_forms else inputs
+
+    def all_of(self, inputs: Sequence[object]) -> Sequence[object]:
+        """*inputs* in their order, with the defaults of those at the end that are left out.
+
+        Raises InputError for too few or too many.
+        """
+        rest = [spec.name for spec in self.inputs[len(inputs) :]]
+        if len(inputs) > len(self.inputs) or not all(name in self.input_defaults for name in rest):
+            names = ", ".join(f"{s.name}{s}" for s in self.inputs)
+            least = len(self.inputs) - len(self.input_defaults)
+            count = f"{least} to {len(self.inputs)}" if self.input_defaults else f"{least}"
+            raise InputError(f"the model takes {count} inputs ({names}), got {len(inputs)}")
+        return [*inputs, *(self.input_defaults[name] for name in rest)] if rest else inputs
 
 
 Kind = tuple[tuple[int, ...], np.dtype]  # the shape and the dtype of an array

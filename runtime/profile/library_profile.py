@@ -12,6 +12,8 @@ from byoc.runtime.profile.seeded import seeded_inputs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
     from byoc.runtime.core.signature import TensorSpec
     from byoc.runtime.devices.peak import Peak
     from byoc.runtime.executors.graph_executor import GraphExecutor
@@ -25,6 +27,10 @@ class Profiled(Protocol):
     @property
     def inputs(self) -> Sequence[TensorSpec]:
         """What it takes."""
+
+    @property
+    def input_defaults(self) -> Mapping[str, np.ndarray]:
+        """The values of the inputs that a call may leave out."""
 
     module: MetadataModule
 
@@ -44,8 +50,9 @@ def profile_library(
 ) -> RunProfile:
     """As ``Library.profile``. Raises InputError, and UserError for a number of runs that is none."""
     if inputs is not None:
+        inputs = {**library.input_defaults, **inputs}
         check_names(library.inputs, inputs)
-    values = seeded_inputs(library.inputs) if inputs is None else {**inputs}
+    values = {**seeded_inputs(library.inputs), **library.input_defaults} if inputs is None else {**inputs}
     found, problems = peaks_of(library.module) if peaks is None else (peaks, [])
     executors = library.graph_executor(), library.executor()
     profile = profile_graph("model", library.module, executors, values, Runs(repeat, warmup), found)

@@ -211,6 +211,7 @@ OTHERS = {
     "shapes": [{"x": [1, 3]}, {"x": [1, "3"]}],
     "exclude": [("nn.relu",), {"c": ["nn.relu"]}],
     "backend_options": [{"c": {"winograd": "off"}}, {"c": {"strict": 1}}, {"c": {"strict": True}}],
+    "overridable": [["w"], ["w", "b"]],
     "precision": ["bf16", "fp16", "int8"],
     "keep_f32": [("Conv_0",)],
     "tune": ["fast"],

@@ -14,7 +14,7 @@ from byoc.errors import ImportModelError, UserError
 from fuzz.judge.onnx_runtime import session
 
 pytestmark = pytest.mark.needs_cc
-HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+HEAD = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>\n'
 
 RESHAPED = """g (float[N, 1, 4] x) => (float[] y) <int64[2] pairs = {-1, 2}> {
     a = Squeeze (x)
@@ -83,6 +83,64 @@ GIVEN = """g (float[N, S] x, bool b, bool c) => (float[] y, float[] z, float[] v
     >
     v = Sin (w)
 }"""
+# a decision in a branch, whose value is computed with there and behind
+NESTED = """g (float[N, S] x, bool b, bool c) => (float[] y, float[] sum) {
+    w = If (b) <
+        then_branch = t () => (a) {
+            k = If (c) <
+                then_branch = t2 () => (p) { p = Flatten <axis: int = 0> (x) },
+                else_branch = e2 () => (q) { q = ReduceSum <keepdims: int = 0> (x) }
+            >
+            a = Sin (k)
+        },
+        else_branch = e () => (d) { d = Neg (x) }
+    >
+    y = Exp (w)
+    sum = ReduceSum <keepdims: int = 0> (w)
+}"""
+# the outer branches give one rank, the inner ones three; one of the inner decisions is the branch's own
+DEEPER = """g (float[N, S] x, bool b, bool c) => (float[] y) <int64[1] rest = {-1}> {
+    w = If (b) <
+        then_branch = t () => (a) {
+            m = If (c) <
+                then_branch = tm () => (pm) { pm = Relu (x) },
+                else_branch = em () => (qm) { qm = Abs (x) }
+            >
+            k = If (c) <
+                then_branch = t2 () => (p) {
+                    p = If (b) <
+                        then_branch = t3 () => (p3) { p3 = Reshape (m, rest) },
+                        else_branch = e3 () => (q3) { q3 = Identity (m) }
+                    >
+                },
+                else_branch = e2 () => (q) { q = ReduceMax <keepdims: int = 0> (m) }
+            >
+            l = If (b) <
+                then_branch = t4 () => (p4) { p4 = ReduceMin <keepdims: int = 0> (x) },
+                else_branch = e4 () => (q4) { q4 = ReduceMax <keepdims: int = 0> (x) }
+            >
+            a = Sub (k, l)
+        },
+        else_branch = e () => (d) { d = Reshape (x, rest) }
+    >
+    y = Exp (w)
+}"""
+SQUEEZED = "g (float[N, 1, 4] x) => (float[] y) { y = Squeeze (x) }"
+SQUEEZED_IN_BRANCH = """g (float[N, S] x, bool b) => (float[] y) {
+    w = If (b) <
+        then_branch = t () => (a) { a = Squeeze (x) },
+        else_branch = e () => (d) { d = Neg (x) }
+    >
+    y = Exp (w)
+}"""
+SQUEEZED_IN_FUNCTION = """g (float[N, S] x) => (float[] y) {
+    w = local.alone (x)
+    y = Exp (w)
+}
+<domain: "local", opset_import: ["" : 17]> alone (v) => (u) {
+    n = Neg (v)
+    u = Squeeze (n)
+}"""
 TEXTS = """g (string[N] x, bool b) => (string[] y, string[] same) <int64 first = {0}> {
     y = If (b) <
         then_branch = t () => (a) { a = Gather (x, first) },
@@ -111,9 +169,29 @@ def data(*shape, **more):
         (LOOPED, [data(n, 1, 4, n=np.array(k)) for n in (1, 3) for k in (0, 1, 3)]),
         (DECIDED, [data(n, s) for n in (1, 3) for s in (1, 2)]),
         (GIVEN, [data(2, 3, b=np.array(b), c=np.array(c)) for b in (True, False) for c in (True, False)]),
+        (NESTED, [data(2, 3, b=np.array(b), c=np.array(c)) for b in (True, False) for c in (True, False)]),
+        (DEEPER, [data(2, 3, b=np.array(b), c=np.array(c)) for b in (True, False) for c in (True, False)]),
+        (SQUEEZED, [data(n, 1, 4) for n in (1, 3, 0)]),
+        (SQUEEZED_IN_BRANCH, [data(n, s, b=np.array(b)) for n in (1, 2) for s in (1, 3) for b in (True, False)]),
+        (SQUEEZED_IN_FUNCTION, [data(n, s) for n in (1, 2) for s in (1, 3)]),
         (TEXTS, [{"x": np.array(["a", "ü"], object), "b": np.array(b)} for b in (True, False)]),
     ],
-    ids=["reshaped", "reduced", "twice", "places", "last of first", "looped", "decided", "given", "texts"],
+    ids=[
+        "reshaped",
+        "reduced",
+        "twice",
+        "places",
+        "last of first",
+        "looped",
+        "decided",
+        "given",
+        "nested",
+        "deeper",
+        "squeezed",
+        "squeezed in a branch",
+        "squeezed in a function",
+        "texts",
+    ],
 )
 def test_the_run_decides_between_ranks(text, feeds, tmp_path, artifact_runner):
     model = parsed(text)
@@ -130,19 +208,23 @@ def test_the_run_decides_between_ranks(text, feeds, tmp_path, artifact_runner):
                     np.testing.assert_allclose(got, right, rtol=1e-5, atol=1e-5, strict=True)
 
 
-def test_an_output_of_either_rank_has_that_of_sizes_that_are_not_1():
-    """No type holds both, so a size of 1 is refused by the run that has it, in a sentence."""
-    library = byoc.compile(parsed("g (float[N, 1, 4] x) => (float[] y) { y = Squeeze (x) }"))
-    assert library.run(data(3, 1, 4))[0].shape == (3, 4)
+def test_a_loop_collects_values_of_the_rank_that_sizes_other_than_1_give():
+    """One type holds the values of all runs, so a size of 1 is refused by the run that has it, in a sentence."""
+    text = """g (float[N, 1, 4] x, int64 n) => (float[] z) <bool going = {1}> {
+        z = Loop (n, going) <body = b (int64 i, bool c) => (bool d, s) { d = Identity (c) s = Squeeze (x) }>
+    }"""
+    library = byoc.compile(parsed(text))
+    found, x = library.run(data(3, 1, 4, n=np.array(2)))[0], data(3, 1, 4)["x"]
+    np.testing.assert_array_equal(found, np.stack([x[:, 0]] * 2))
     with pytest.raises(UserError, match=r"\(Squeeze\): axis 0 has the size 1 in this run"):
-        library.run(data(1, 1, 4))
+        library.run(data(1, 1, 4, n=np.array(2)))
 
 
 def test_decisions_that_double_each_other_are_tried_so_often_and_no_more():
-    """Seven sizes, each of which may be 1 and none of which makes outputs of one rank."""
-    sizes = ", ".join(f"S{k}" for k in range(7))
+    """Nine sizes, each of which may be 1 and none of which makes outputs of one rank."""
+    sizes = ", ".join(f"S{k}" for k in range(9))
     library = byoc.compile(parsed(f"g (float[{sizes}] x) => (float[] y) {{ y = Squeeze (x) }}"))
-    assert library.run(data(*[2] * 7))[0].shape == (2,) * 7
+    assert library.run(data(*[2] * 9))[0].shape == (2,) * 9
 
 
 def test_a_decision_between_dtypes_is_refused_at_once():

@@ -18,6 +18,7 @@ from byoc.errors import InputError, UserError
 from byoc.runtime.core.derived_size import is_derived
 from byoc.runtime.core.ndarray import dtype_name, numpy_dtype
 from byoc.runtime.core.small_types import BITS
+from byoc.runtime.graph.executor_base import check_known
 from byoc.runtime.library import Library
 from byoc.testing.core.inputs import seeded_inputs
 
@@ -30,10 +31,12 @@ def read_inputs(library: Library, texts: Sequence[str]) -> dict[str, np.ndarray]
     for text in texts:
         name, equals, file = text.rpartition("=")
         if not equals:
-            if len(library.inputs) != 1:
+            if len(library.inputs) - len(library.input_defaults) != 1:
                 names = ", ".join(s.name for s in library.inputs)
                 raise InputError(f"--input {text!r}: the model has the inputs {names}; write NAME={text}")
             name = library.inputs[0].name
+        if name in library.fixed_inputs:
+            check_known([], [name], library.fixed_inputs)
         if name not in {s.name for s in library.inputs}:
             names = ", ".join(s.name for s in library.inputs)
             raise InputError(f"--input {text!r}: the model has no input {name!r}; its inputs are {names}")

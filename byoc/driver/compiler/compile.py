@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from byoc.base.progress import Progress, silent
 from byoc.contract.options import check_option_targets, checked_options
-from byoc.driver.assembly import assemble, described, origins
+from byoc.driver.assembly import assemble, described, origins, output_names
 from byoc.driver.bytecode.control import external, with_externs, with_parts
 from byoc.driver.compiler.integers import host_integers, region_integers, simplified
 from byoc.driver.compiler.module_plan import (
@@ -25,7 +25,7 @@ from byoc.driver.compiler.tuners import tuner_for, with_tuner
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.host_functions import work_of_functions
 from byoc.driver.losses import RegionLostError, unavailable
-from byoc.driver.model import module_of
+from byoc.driver.model import input_defaults_of, module_of
 from byoc.driver.options import CompileRequest, PlanRequest
 from byoc.driver.pass_list import Pipeline
 from byoc.driver.pipeline import check_pass_names, host_layout, prepare_host
@@ -53,6 +53,7 @@ from byoc.partition.options import PlacingOptions
 from byoc.partition.plan.plan import Plan
 from byoc.relay.expr import Function
 from byoc.relay.narrowing import as_function
+from byoc.runtime.content import FIXED_INPUTS
 from byoc.runtime.core.strict_json import list_of
 from byoc.runtime.library import Library
 
@@ -115,6 +116,8 @@ def compile_model(asked: CompileRequest) -> Library:
     """What ``byoc.compile`` gives, compiled whatever is in the cache."""
     with PassContext.current().with_config(configuration(asked)), advising_fallback():
         library = _compile_model(asked)
+    if asked.overridable:
+        library.set_input_defaults(input_defaults_of(asked.model, asked.overridable))
     finish(asked, library)
     return library
 
@@ -142,7 +145,7 @@ def _compile_model(asked: CompileRequest) -> Library:
             "exclude, policy, prefer and configuration make a plan, and one is given: leave them or the plan out"
         )
     progress("reading the model")
-    mod = with_externs(with_parts(module_of(asked.model, asked.shapes)))
+    mod = with_externs(with_parts(module_of(asked.model, asked.shapes, asked.overridable)))
     if asked.plan is not None and external(mod):
         raise PartitionError(
             "a plan made before is not taken for a model with control flow, whose parts are planned one by one "
@@ -310,7 +313,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progres
     modules.extend(host.functions.modules(host_options))
     plan = plan.with_stand_ins({lost.subgraph: lost.why for lost in built.fallbacks})
     plan = with_precision(plan, narrow.outcomes)
-    entries = report(plan if request.halves is None else request.halves.decided(plan), host)
+    entries = report(main, plan if request.halves is None else request.halves.decided(plan), host)
     if request.halves is not None:
         entries[HALVES] = request.halves.to_report()
     left = narrow.left_to_targets(built.regions.values())
@@ -337,7 +340,7 @@ def _build(mod: IRModule, plan: Plan, options: CompileOptions, progress: Progres
         deviations = region_deviations(root)
         if deviations:
             entries["deviations"] = deviations
-    return narrow.add_report(Library(host.graph, root, output_names(main, host), entries))
+    return narrow.add_report(Library(host.graph, root, output_names(main, host.outputs), entries))
 
 
 def compile_part(mod: IRModule, options: CompileOptions, progress: Progress = silent) -> Library:
@@ -372,15 +375,10 @@ def host_main(
     return main
 
 
-def output_names(main: Function, host: HostProgram) -> list[str]:
-    """What the model calls its outputs, or numbers them by."""
-    named = list_of(main.attrs.get("output_names") or (), "output_names")
-    return [str(n) for n in named] or [f"output{k}" for k in range(host.outputs)]
-
-
-def report(plan: Plan, host: HostProgram) -> dict[str, object]:
+def report(main: Function, plan: Plan, host: HostProgram) -> dict[str, object]:
     """What the artefact records about how it was made: the plan as data and as text, why host functions run on numpy
-    kernels, why the model runs node by node, where it does, and of which size it computes item by item.
+    kernels, why the model runs node by node, where it does, of which size it computes item by item, and which inputs of
+    the model became constants.
     """
     entries: dict[str, object] = {
         "plan": plan.to_json(),
@@ -391,6 +389,8 @@ def report(plan: Plan, host: HostProgram) -> dict[str, object]:
         entries["node_by_node"] = host.functions.node_by_node
     if host.functions.batch:
         entries["item_by_item"] = host.functions.batch
+    if main.attrs.get(FIXED_INPUTS):
+        entries[FIXED_INPUTS] = list(map(str, list_of(main.attrs[FIXED_INPUTS], FIXED_INPUTS)))
     return entries
 
 

@@ -14,8 +14,8 @@ from byoc.codegen.c.export.project import check_inputs as check_sizes
 from byoc.codegen.c.winograd.options import WinogradOptions
 from byoc.codegen.tune.tuner import tuner_of
 from byoc.contract.options import check_option_targets, checked_options
-from byoc.driver.assembly import assemble
-from byoc.driver.compiler.compile import CompileOptions, host_main, output_names
+from byoc.driver.assembly import assemble, output_names
+from byoc.driver.compiler.compile import CompileOptions, host_main
 from byoc.driver.host import HostProgram, check_inputs, lower_host
 from byoc.driver.model import module_of
 from byoc.driver.narrow_products import DOT, NarrowProducts
@@ -83,7 +83,7 @@ def _exported(asked: ExportRequest) -> Exported:
     narrow = NarrowProducts(lowered, machine=options.machine)
     path = checked_folder(asked.folder)
     progress("reading the model")
-    mod = module_of(asked.model, asked.shapes)
+    mod = module_of(asked.model, asked.shapes, asked.overridable)
     progress("simplifying the graph")
     host, named = _host_program(mod, narrow, chosen, progress)
     graph = Graph(host.graph)
@@ -148,7 +148,7 @@ def _host_program(
     check_inputs(as_function(cut["main"]))
     main = host_main(cut, plan, options, narrow, progress)
     host = lower_host(main, {})
-    return host, output_names(main, host)
+    return host, output_names(main, host.outputs)
 
 
 def _notes(narrow: NarrowProducts) -> list[str]:

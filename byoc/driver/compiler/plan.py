@@ -74,7 +74,8 @@ def prepared(
     """The simplified module of *asked*, in its precision for *targets*; and the options that it is compiled with, None
     for the usual ones.
     """
-    mod = simplified(parted(module_of(asked.model, asked.shapes)), targets, asked.pipeline, asked.precision)
+    mod = parted(module_of(asked.model, asked.shapes, asked.overridable))
+    mod = simplified(mod, targets, asked.pipeline, asked.precision)
     if asked.precision == PRECISIONS[0] and not asked.keep_f32 and asked.calibration is None:
         return mod, None
     quantized: QuantizedModule = _compiler().quantized_for(mod, targets, plan_options(asked), progress)

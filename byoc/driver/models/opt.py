@@ -22,9 +22,11 @@ from byoc.driver.models.against_onnxruntime import TOLERANCE, Agreement, compare
 from byoc.driver.models.options import OptRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
+from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
 from byoc.relay.frontend.onnx.load import load_model
+from byoc.relay.narrowing import as_function
 from byoc.relay.onnx_writer import UnwritableError
 from byoc.relay.onnx_writer.tidy import tidied
 from byoc.relay.onnx_writer.write import PortNames, written_model
@@ -82,9 +84,8 @@ def opt(asked: OptRequest) -> OptimizedModel:
         raise UserError(f"--output {output}: this is the model itself; write to another file")
     mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
     progress("simplifying the graph")
-    main = optimize(mod, asked.pipeline)["main"]
-    assert isinstance(main, Function)
-    model = _written(main, source.proto.graph.name or "model", source.name)
+    mod = optimize(mod, asked.pipeline)
+    model = _written(mod, source.proto.graph.name or "model", source.name)
     with tempfile.TemporaryDirectory() as at:
         progress("checking what was written")
         paths = _saved(model, Path(at) / (output.name if output is not None else "model.onnx"), asked.external_data)
@@ -99,7 +100,9 @@ def opt(asked: OptRequest) -> OptimizedModel:
     return OptimizedModel(model, len(model.graph.node), len(source.proto.graph.node), agreement, written)
 
 
-def _written(main: Function, name: str, source: str) -> ModelProto:
+def _written(mod: IRModule, name: str, source: str) -> ModelProto:
+    main = as_function(mod["main"])
+    functions = {var: f for var, f in mod.functions.items() if isinstance(f, Function) and f is not main}
     given = main.attrs.get("output_names")
     outputs = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
     twice = next((name for k, name in enumerate(outputs) if name in outputs[:k]), None)
@@ -107,7 +110,7 @@ def _written(main: Function, name: str, source: str) -> ModelProto:
         raise CompileError(f"{source}: two outputs are called {twice!r}, which ONNX does not allow; name each once")
     names = PortNames([str(p.name_hint) for p in main.params], outputs)
     try:
-        return tidied(written_model(main, name, names))
+        return tidied(written_model(main, name, names, functions))
     except UnwritableError as error:
         raise CompileError(
             f"{source}: the simplified graph has what is not written as ONNX: {error}; where "

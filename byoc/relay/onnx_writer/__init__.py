@@ -4,7 +4,8 @@
 backend refuses it in a constraint.
 """
 
-from byoc.relay.onnx_writer.rules import UnwritableError, unwritable
+from byoc.relay.onnx_writer.graph import UnwritableError
+from byoc.relay.onnx_writer.rules import unwritable
 from byoc.relay.onnx_writer.write import to_onnx
 
 __all__ = ["UnwritableError", "to_onnx", "unwritable"]

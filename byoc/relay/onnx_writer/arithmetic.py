@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from string import ascii_letters
 
+from byoc.ir.types import Dim, TupleType, tensor_types
 from byoc.relay.onnx_writer import pointwise
 from byoc.relay.onnx_writer.reductions import axes_of
 from byoc.relay.onnx_writer.rules import Rule, Written, needs
@@ -48,8 +50,31 @@ def floor_divide(at: Written) -> str:
 def einsum(at: Written) -> str:
     """Sums of products by an equation."""
     needs(at.result.dtype.startswith(("float", "int")), f"einsum of {at.result.dtype}")
-    needs("." not in at.attrs.equation, "einsum with an ellipsis, which ONNX does not broadcast")
-    return at.value("Einsum", *at.names, equation=str(at.attrs.equation))
+    return at.value("Einsum", *at.names, equation=_spelled(at))
+
+
+def _spelled(at: Written) -> str:
+    """The equation with letters for the axes of an ellipsis. Raises UnwritableError where they are broadcast."""
+    equation = str(at.attrs.equation).replace(" ", "")
+    if "." not in equation:
+        return equation
+    needs("->" in equation, "einsum with an ellipsis and without its result")
+    given, result = equation.split("->")
+    free = [letter for letter in ascii_letters if letter not in equation]
+    types = tensor_types(TupleType([a.checked_type for a in at.call.args]))
+    sizes: list[Dim] = []
+    for term, ty in zip(given.split(","), types, strict=True):
+        if "..." in term:
+            begin, count = term.index("."), len(ty.shape) - len(term) + len("...")
+            own = list(ty.shape[begin : begin + count])
+            needs(
+                not sizes or own == sizes,
+                "einsum with an ellipsis over axes that differ, which ONNX does not broadcast",
+            )
+            sizes = own or sizes
+    needs(len(sizes) <= len(free), "einsum with more axes than letters")
+    letters = "".join(free[: len(sizes)])
+    return ",".join(term.replace("...", letters) for term in given.split(",")) + "->" + result.replace("...", letters)
 
 
 def cumsum(at: Written) -> str:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from byoc.ir.types import Any, TensorType
+from byoc.errors import UnsupportedError
+from byoc.ir.expr import GlobalVar
+from byoc.ir.op import Op
+from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall, tensor_types
+from byoc.relay.expr import Call, Function
+from byoc.relay.op.sequence import is_any_rank
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.kernels.movement.transform import VIEWS
 
 OPSET = 18
+BEYOND = 2**31 - 1  # an end that no axis reaches
 
 
 def element_type(dtype: str) -> int:
@@ -18,24 +26,92 @@ def element_type(dtype: str) -> int:
     return int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
 
 
-class GraphWriter:
-    """Nodes and constants in order. Every name is new, and none of *taken*."""
+class UnwritableError(UnsupportedError):
+    """What has no rule, or a form that ONNX does not have."""
 
-    def __init__(self, taken: Iterable[str] = (), of_model: bool = False) -> None:
-        self.of_model = of_model
+
+Port = TensorType | TypeCall  # a tensor, or one whose rank only the run knows
+
+
+def ports_of(ty: Type) -> list[Port]:
+    """The tensors in *ty*, tuples flattened. Raises UnwritableError for a sequence and what else is none."""
+    if isinstance(ty, TupleType):
+        return [port for field in ty.fields for port in ports_of(field)]
+    if isinstance(ty, TensorType) or (isinstance(ty, TypeCall) and is_any_rank(ty)):
+        return [ty]
+    raise UnwritableError(f"a value of the type {ty}, which is no tensor")
+
+
+def elements_of(ty: Port) -> TensorType:
+    """A tensor of the dtype of *ty*."""
+    return ty if isinstance(ty, TensorType) else tensor_types(ty.args[0])[0]
+
+
+def value_info(name: str, ty: Port) -> ValueInfoProto:
+    """The type of the value *name*; of unknown rank by its elements alone."""
+    if isinstance(ty, TypeCall):
+        return helper.make_tensor_value_info(name, element_type(elements_of(ty).dtype), None)
+    shape = [(d.name or None) if isinstance(d, Any) else d for d in ty.shape]
+    return helper.make_tensor_value_info(name, element_type(ty.dtype), shape)
+
+
+def _without_names(ty: Port) -> Port:
+    """*ty* with sizes that are numbers alone: names hold for a whole model."""
+    if isinstance(ty, TypeCall):
+        return ty
+    return TensorType([d if isinstance(d, int) else Any() for d in ty.shape], ty.dtype)
+
+
+class GraphWriter:
+    """Nodes and constants in order. Every name is new, and none of *taken*.
+
+    *functions* are those that a call may name. A graph inside a node (:meth:`inside`) reads what is around it; its
+    constants stand in the outermost graph.
+    """
+
+    def __init__(
+        self, taken: Iterable[str] = (), of_model: bool = False, functions: Mapping[GlobalVar, Function] | None = None
+    ) -> None:
+        self.of_model, self.functions = of_model, dict(functions or {})
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
         self.unchecked: dict[str, str] = {}  # indices before they were looked at, by those behind
+        self.made: dict[str, tuple[Call, Sequence[str]]] = {}  # calls that were written, with the names of arguments
+        self.holds: dict[str, bool] = {}  # conditions of the branches that the graph stands in
         self._sizes: dict[str, tuple[str, int]] = {}  # a value that has a size of a name, and along which axis
-        self._names = 0
+        self._names = itertools.count(1)
         self._taken = frozenset(taken)
+
+    def inside(self) -> GraphWriter:
+        """A graph that stands in a node of this one."""
+        inner = GraphWriter(self._taken, self.of_model, self.functions)
+        inner.constants, inner._names = self.constants, self._names
+        inner.holds = dict(self.holds)
+        inner.unchecked, inner.made, inner._sizes = dict(self.unchecked), dict(self.made), dict(self._sizes)
+        return inner
+
+    def as_graph(
+        self, name: str, inputs: Sequence[tuple[str, Port]], outputs: Sequence[tuple[str, Port]]
+    ) -> GraphProto:
+        """What was written as a graph inside a node: of its inputs it says how many axes they have, of outputs less."""
+        first = [value_info(n, _without_names(ty)) for n, ty in inputs]
+        last = [value_info(n, _without_names(ty)) for n, ty in outputs]
+        for value in last:  # whose sizes ONNX finds
+            value.type.tensor_type.ClearField("shape")
+        return helper.make_graph(self.nodes, self.name(name), first, last)
+
+    def source(self, value: str) -> str:
+        """What *value* is, but for its shape."""
+        while value in self.made:
+            call, names = self.made[value]
+            if not isinstance(call.op, Op) or call.op.name not in VIEWS:
+                break
+            value = names[0]
+        return value
 
     def name(self, stem: str) -> str:
         """A name that nothing has."""
-        self._names += 1
-        while f"{stem}_{self._names}" in self._taken:
-            self._names += 1
-        return f"{stem}_{self._names}"
+        return next(name for name in (f"{stem}_{k}" for k in self._names) if name not in self._taken)
 
     def constant(self, value: np.ndarray | Sequence[int]) -> str:
         """A constant; a sequence of ints is a vector of int64."""
@@ -44,11 +120,11 @@ class GraphWriter:
         self.constants.append(made)
         return str(made.name)
 
-    def note(self, value: str, ty: TensorType) -> None:
-        """Remember that *value* has the free sizes of *ty*."""
-        for axis, dim in enumerate(ty.shape):
-            if isinstance(dim, Any) and dim.name:
-                self._sizes.setdefault(dim.name, (value, axis))
+    def note(self, value: str, ty: Type, anew: bool = False) -> None:
+        """Remember that *value* has the free sizes of *ty*; with *anew* their names stand for others from here on."""
+        for axis, dim in enumerate(ty.shape if isinstance(ty, TensorType) else ()):
+            if isinstance(dim, Any) and dim.name and (anew or dim.name not in self._sizes):
+                self._sizes[dim.name] = (value, axis)
 
     def size(self, dim: Any) -> str | None:
         """A vector of int64 that holds a free size alone; None where no value before has it."""

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from byoc.ir.types import tensor_types
+from byoc.relay.onnx_writer.graph import BEYOND
 from byoc.relay.onnx_writer.rules import Rule, Written, needs, static
 from byoc.runtime.kernels.movement.transform import VIEWS
-
-BEYOND = 2**31 - 1  # an end that no axis reaches
 
 
 def reshape(at: Written) -> str:
@@ -37,7 +36,8 @@ def stack(at: Written) -> str:
     """Each with a new axis, joined along it."""
     axis = int(at.attrs.axis) % len(at.result.shape)
     where = at.graph.constant([axis])
-    return at.value("Concat", *(at.value("Unsqueeze", name, where) for name in at.names), axis=axis)
+    parts = [at.value("Unsqueeze", name, where) for name in at.names]
+    return parts[0] if len(parts) == 1 else at.value("Concat", *parts, axis=axis)
 
 
 def split(at: Written) -> list[str]:

@@ -11,17 +11,20 @@ from byoc.relay.onnx_writer.rules import Rule, Written, needs
 
 def conv(at: Written) -> str:
     """Channels first, with sums in the tensors' dtype."""
+    _same_dtype(at)
+    return at.value("Conv", *at.names, **windows(at))
+
+
+def windows(at: Written) -> dict[str, object]:
+    """The attributes of a convolution, channels first."""
     attrs, rank = at.attrs, len(at.type(0).shape) - 2
     _channels_first(at, rank, "OI")
-    _same_dtype(at)
-    return at.value(
-        "Conv",
-        *at.names,
-        strides=_each(attrs.strides, rank),
-        dilations=_each(attrs.dilation, rank),
-        pads=_pads(attrs.padding, rank),
-        group=int(attrs.groups),
-    )
+    return {
+        "strides": _each(attrs.strides, rank),
+        "dilations": _each(attrs.dilation, rank),
+        "pads": _pads(attrs.padding, rank),
+        "group": int(attrs.groups),
+    }
 
 
 def conv_transpose(at: Written) -> str:

@@ -17,14 +17,16 @@ from byoc.errors import UnsupportedError, in_one_line
 from byoc.ir.op import Op
 from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant
-from byoc.relay.onnx_writer.graph import GraphWriter, element_type
+from byoc.relay.onnx_writer.graph import GraphWriter, UnwritableError, element_type, elements_of, ports_of
 
 FAMILIES = ("pointwise", "movement", "neural", "reductions")
-OF_MODELS = ("arithmetic", "indexing", "sizes")  # further ones, with which no region for a library is written
-
-
-class UnwritableError(UnsupportedError):
-    """What has no rule, or a form that ONNX does not have."""
+OF_MODELS = (
+    "arithmetic",
+    "indexing",
+    "integers",
+    "recurrent",
+    "sizes",
+)  # further ones, with which no region for a library is written
 
 
 @dataclass(frozen=True)
@@ -103,15 +105,17 @@ def write_call(
     assert isinstance(call.op, Op)
     known = rules(of_model)
     needs(call.op.name in known, f"{call.op.name} has no rule")
-    for ty in [t for value in (call, *call.args) for t in tensor_types(value.checked_type)]:
+    for port in [p for value in (call, *call.args) for p in ports_of(value.checked_type)]:
+        dtype = elements_of(port).dtype
         try:
-            number = element_type(ty.dtype)
+            number = element_type(dtype)
         except (KeyError, ValueError, TypeError) as error:
-            raise UnwritableError(f"a tensor of {ty.dtype}") from error
-        needs(number <= TensorProto.BFLOAT16, f"a tensor of {ty.dtype}, which ONNX has from opset 19 on")
+            raise UnwritableError(f"a tensor of {dtype}") from error
+        needs(number <= TensorProto.BFLOAT16, f"a tensor of {dtype}, which ONNX has from opset 19 on")
     found = known[call.op.name](Written(call, graph, inputs))
     names = [found] if isinstance(found, str) else found
-    for name, ty in zip(names, tensor_types(call.checked_type), strict=True):
+    graph.made[names[0]] = (call, Written(call, graph, inputs).names)
+    for name, ty in zip(names, ports_of(call.checked_type), strict=True):
         graph.note(name, ty)
     return names
 

@@ -133,6 +133,13 @@ def match_shape(at: Written) -> str:
     return at.value("Identity", at.names[0])
 
 
+def check_condition(at: Written) -> str:
+    """The tensor itself in a branch in which the condition is what it has to be."""
+    holds = at.graph.holds.get(at.graph.source(at.names[1]))
+    needs(holds is bool(at.attrs.wanted), "a check of a condition that only the run knows")
+    return at.names[0]
+
+
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(VIEWS, reshape),
     "zeros": filled(_of_result, 0),
@@ -154,4 +161,6 @@ RULES: Mapping[str, Rule] = {
     "broadcast_to": broadcast_to,
     "arange": arange,
     "match_shape": match_shape,
+    "check_condition": check_condition,
+    "sequence.any_rank": match_shape,
 }

@@ -7,7 +7,7 @@ and outputs have their names without a node for that. Invariant: the model compu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
@@ -22,8 +22,11 @@ def tidied(model: ModelProto) -> ModelProto:
     made.CopyFrom(model)
     graph = made.graph
     _fold(graph, made)
+    _drop_inverses(graph)
+    _drop_unused(graph)
     _take_biases(graph)
     _name_outputs(graph)
+    _drop_unused(graph)
     used = _uses(graph)
     kept = [tensor for tensor in graph.initializer if used[tensor.name]]
     del graph.initializer[:]
@@ -32,8 +35,42 @@ def tidied(model: ModelProto) -> ModelProto:
 
 
 def _uses(graph: GraphProto) -> Counter[str]:
-    """How often each value is read, by nodes and as an output of the graph."""
-    return Counter([name for node in graph.node for name in node.input] + [o.name for o in graph.output])
+    """How often each value is read, by nodes, by graphs inside of them, and as an output of the graph."""
+    found = Counter([o.name for o in graph.output])
+    for node in graph.node:
+        found.update(node.input)
+        for inner in _graphs(node):
+            found.update(_uses(inner))
+    return found
+
+
+def _graphs(node: NodeProto) -> list[GraphProto]:
+    """The graphs inside of *node*."""
+    return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+
+
+def _drop_unused(graph: GraphProto) -> None:
+    """Drop nodes of which nothing is read, in graphs inside of others first."""
+    for node in graph.node:
+        for inner in _graphs(node):
+            _drop_unused(inner)
+    used, kept = _uses(graph), []
+    for node in reversed(graph.node):
+        if any(used[name] for name in node.output):
+            kept.append(node)
+        else:
+            used.subtract(node.input)
+            for inner in _graphs(node):
+                used.subtract(_uses(inner))
+    _replace_nodes(graph, reversed(kept))
+
+
+def _rename(graph: GraphProto, named: Mapping[str, str]) -> None:
+    """Read values of around *graph* by other names."""
+    for node in graph.node:
+        node.input[:] = [named.get(name, name) for name in node.input]
+        for inner in _graphs(node):
+            _rename(inner, named)
 
 
 def _replace_nodes(graph: GraphProto, nodes: Iterable[NodeProto]) -> None:
@@ -49,7 +86,13 @@ def _fold(graph: GraphProto, model: ModelProto) -> None:
     kept = []
     for node in graph.node:
         given = [known.get(name) for name in node.input if name]
-        if not given or any(t is None for t in given) or len(node.output) != 1 or node.output[0] in outputs:
+        if (
+            not given
+            or any(t is None for t in given)
+            or _graphs(node)
+            or len(node.output) != 1
+            or node.output[0] in outputs
+        ):
             kept.append(node)
             continue
         arrays = {name: numpy_helper.to_array(known[name]) for name in node.input if name}
@@ -61,6 +104,19 @@ def _fold(graph: GraphProto, model: ModelProto) -> None:
         graph.initializer.append(tensor)
         known[tensor.name] = tensor
     _replace_nodes(graph, kept)
+
+
+def _drop_inverses(graph: GraphProto) -> None:
+    """Read what a ``Squeeze`` took the axes of in the place of an ``Unsqueeze`` behind it that adds them again."""
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    makers = {name: node for node in graph.node if node.op_type == "Squeeze" for name in node.output}
+    for node in graph.node:
+        before = makers.get(node.input[0]) if node.op_type == "Unsqueeze" else None
+        if before is not None and len(before.input) == 2 and {before.input[1], node.input[1]} <= set(known):
+            first, second = known[before.input[1]], known[node.input[1]]
+            if (first >= 0).all() and np.array_equal(np.sort(first), np.sort(second)):
+                node.op_type = "Identity"
+                node.input[:] = [before.input[0]]
 
 
 def _take_biases(graph: GraphProto) -> None:
@@ -126,6 +182,8 @@ def _name_outputs(graph: GraphProto) -> None:
             continue
         node.input[:] = [named.get(name, name) for name in node.input]
         node.output[:] = [named.get(name, name) for name in node.output]
+        for inner in _graphs(node):
+            _rename(inner, named)
         kept.append(node)
     _replace_nodes(graph, kept)
 

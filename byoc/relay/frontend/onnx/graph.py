@@ -6,7 +6,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.dtypes import check_declared_dtype, check_type
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
 from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
-from byoc.relay.frontend.onnx.inputs import InputTypes, Shapes
+from byoc.relay.frontend.onnx.inputs import InputDefaults, InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.node import BranchesDifferError, GraphServices, OnnxNode, SingleSlice
@@ -32,7 +32,7 @@ from byoc.relay.frontend.onnx.registry import NCHWC, Converter, find_converter
 from byoc.relay.frontend.onnx.schemas import check_element_types, check_node_form
 from byoc.relay.frontend.onnx.scope import Body, CapturingScope, NodesToConvert, OnnxScope, as_sequence
 from byoc.relay.frontend.onnx.structure import check_structure
-from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes, TakenDecision
 from byoc.relay.narrowing import as_var
 from byoc.relay.transform.simplify.folding_budget import FoldingBudget
 from byoc.relay.traverse import children, post_order
@@ -49,10 +49,14 @@ _FOR_NCHWC = (
 
 
 class GraphImporter:
-    """Converts one model. *freeze_params* makes weights constants; else they are parameters of ``main``."""
+    """Converts one model. *freeze_params* makes weights constants; else they are parameters of ``main``.
 
-    def __init__(self, model: LoadedModel, freeze_params: bool = True):
+    Initialisers that the graph lists as inputs are constants too, but for those that *overridable* names.
+    """
+
+    def __init__(self, model: LoadedModel, freeze_params: bool = True, overridable: Sequence[str] = ()):
         self._model, self._freeze = model, freeze_params
+        self._overridable = frozenset(overridable)
         self._table = FunctionTable.of(model.proto.functions, model.opsets)
         self._names = NodeNames(model.proto.graph)
         self.weights: dict[RelayExpr, np.ndarray] = {}
@@ -70,8 +74,9 @@ class GraphImporter:
         self._refuse_unsupported(graph)
         check_structure(self._model.proto, self._model.name)
         scope = OnnxScope()
-        self._initialisers(graph, scope)
-        real = [v for v in graph.input if scope.find(v.name) is None]
+        defaults = InputDefaults.of(graph, self._overridable, self._model.name)
+        self._initialisers(graph, scope, defaults.overridable)
+        real = [v for v in graph.input if v.name not in defaults.all] + defaults.inputs
         params = InputTypes(real, shapes, self._model.name, self.sizes.names).variables()
         for param in params:
             scope[param.name_hint] = param
@@ -87,6 +92,7 @@ class GraphImporter:
         attrs = {
             "input_names": tuple(p.name_hint for p in params),
             "output_names": tuple(o.name for o in graph.output),
+            **({"fixed_inputs": defaults.fixed} if defaults.fixed else {}),
         }
         return Function([*params, *used], result, attrs=attrs)
 
@@ -128,13 +134,14 @@ class GraphImporter:
             advice = _FOR_NCHWC if any(f"(domain {NCHWC}," in what for what in missing) else _FOR_OTHERS
             raise ImportModelError(f"{self._model.name}: operators that are not supported: {listed}; {advice}")
 
-    def _initialisers(self, graph: GraphProto, scope: OnnxScope) -> None:
+    def _initialisers(self, graph: GraphProto, scope: OnnxScope, but: Container[str] = ()) -> None:
         if graph.sparse_initializer:
             raise ImportModelError(
                 f"{self._model.name}: sparse initialisers are not supported; export the model with dense weights"
             )
         for tensor in graph.initializer:
-            scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
+            if tensor.name not in but:
+                scope[tensor.name] = self._weight(tensor.name, self._model.array(tensor))
 
     def _weight(self, name: str, array: np.ndarray) -> RelayExpr:
         value = kept(array)
@@ -172,7 +179,7 @@ class GraphImporter:
         return self._trials
 
     def _convert(
-        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[bool, ...] = ()
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[TakenDecision, ...] = ()
     ) -> Sequence[RelayExpr | None]:
         """The outputs of a node, by the decisions that are *taken* for it."""
         inputs = [self._input(i, proto, name, body.scope) for i in proto.input]
@@ -261,9 +268,8 @@ class GraphImporter:
         for formal, value in actual.items():
             if value is not None:
                 scope[formal] = value
-        inner = Body(
-            scope, body.table.inside(function), node.name, node.attrs, body.table.defaults(proto), body.active | {key}
-        )
+        table, defaults, active = body.table.inside(function), body.table.defaults(proto), body.active | {key}
+        inner = Body(scope, table, node.name, node.attrs, defaults, active, list(node.taken))
         wanted = function.output[: len(proto.output)]
         self._convert_nodes(NodesToConvert(function.node, wanted), inner)
         return [self._function_output(o, k, inner.scope, node) for k, o in enumerate(wanted)]
@@ -274,24 +280,28 @@ class GraphImporter:
             raise node.error(f"its function does not make the output {name!r}")
         return value
 
-    def convert_inlined(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> list[RelayExpr]:
+    def convert_inlined(
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[TakenDecision] | None = None
+    ) -> list[RelayExpr]:
         """The outputs of a sub-graph over *given* in the place of its inputs, in a scope inside *body*'s."""
         scope = OnnxScope(body.scope)
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         self._initialisers(graph, scope)
-        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        inner = replace(body, scope=scope, forced=forced)
         self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         return [self._output(o.name, scope) for o in graph.output]
 
-    def convert_inner(self, graph: GraphProto, body: Body, given: Sequence[RelayExpr]) -> InnerGraph:
+    def convert_inner(
+        self, graph: GraphProto, body: Body, given: Sequence[RelayExpr], forced: list[TakenDecision] | None = None
+    ) -> InnerGraph:
         """A sub-graph over *given*, which take the place of its inputs, apart from the graph around it."""
         scope = CapturingScope(body.scope, self.sizes.named)
         for tensor in graph.initializer:
             scope[tensor.name] = kept(self._model.array(tensor))
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
-        inner = Body(scope, body.table, body.origin, body.attrs, body.defaults, body.active)
+        inner = replace(body, scope=scope, forced=forced)
         self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
         return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
@@ -318,8 +328,11 @@ class _Services(GraphServices):
     def fold(self, expr: RelayExpr) -> RelayExpr:
         return self._importer.folder.fold(expr)
 
-    def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
-        return self.inlined(graph, ())
+    def subgraph(self, graph: GraphProto, taken: Sequence[TakenDecision] = ()) -> list[RelayExpr]:
+        return self._importer.convert_inlined(graph, self._body, (), list(taken))
+
+    def branch(self, graph: GraphProto) -> InnerGraph:
+        return self._importer.convert_inner(graph, self._body, (), [])
 
     def leave_out(self, name: str) -> None:
         self._body.scope.leave_out(name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from onnx import TypeProto, ValueInfoProto
+from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from byoc.errors import ImportModelError
 from byoc.ir.types import Any, Dim, TensorType, Type, TypeCall
@@ -18,6 +19,40 @@ from byoc.runtime.core.errors import ArtifactError
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 Shapes = Mapping[str, Sequence[int | str]]
+
+
+@dataclass(frozen=True)
+class InputDefaults:
+    """The inputs of a graph that have an initialiser, which is their value where a caller gives none.
+
+    ``inputs`` are those of them that stay inputs, ``overridable`` by their names; ``fixed`` become constants, as ONNX
+    Runtime has it of all up to IR version 3, which lists every weight as an input.
+    """
+
+    inputs: list[ValueInfoProto]
+    overridable: frozenset[str]
+    fixed: tuple[str, ...]
+
+    @property
+    def all(self) -> frozenset[str]:
+        """The names of all inputs that have an initialiser."""
+        return self.overridable.union(self.fixed)
+
+    @staticmethod
+    def of(graph: GraphProto, overridable: frozenset[str], model_name: str) -> InputDefaults:
+        """Those of *graph*. Raises ImportModelError for a name in *overridable* that is none of them."""
+        made = {tensor.name for tensor in graph.initializer}
+        found = [value for value in graph.input if value.name in made]
+        names = [value.name for value in found]
+        unknown = sorted(overridable.difference(names))
+        if unknown:
+            what = "an initialiser that is no input" if unknown[0] in made else "no initialiser of the model"
+            raise ImportModelError(
+                f"{model_name}: overridable= names {unknown[0]!r}, which is {what}; inputs with an initialiser are "
+                f"{', '.join(map(repr, names)) or '(none)'}"
+            )
+        fixed = tuple(name for name in names if name not in overridable)
+        return InputDefaults([v for v in found if v.name in overridable], overridable, fixed)
 
 
 class InputTypes:

@@ -15,7 +15,7 @@ from byoc.ir.types import Any, Dim, TensorType
 from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
-from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes
+from byoc.relay.frontend.onnx.subgraphs import InnerFunctions, InnerGraph, InnerSizes, TakenDecision
 
 
 class BranchesDifferError(ImportModelError):
@@ -34,11 +34,12 @@ class BranchesDifferError(ImportModelError):
         super().__init__(message)
         self.condition, self.size, self.assumed = condition, size, assumed
         self.node: OnnxNode | None = None
+        self.path: tuple[int, ...] = ()  # from the node to the one that decides, where that is inside of it
 
     def at(self, node: OnnxNode, message: str) -> BranchesDifferError:
         """The same decision, which *node* has."""
         made = BranchesDifferError(message, self.condition, self.size, self.assumed)
-        made.node = node
+        made.node, made.path = node, self.path
         return made
 
 
@@ -73,8 +74,11 @@ class GraphServices:
         """*expr* as a constant where it depends on constants alone and is small, else as it is."""
         raise NotImplementedError
 
-    def subgraph(self, graph: GraphProto) -> list[RelayExpr]:
-        """The outputs of a sub-graph that sees the values around the node."""
+    def subgraph(self, graph: GraphProto, taken: Sequence[TakenDecision] = ()) -> list[RelayExpr]:
+        """The outputs of a branch in the place of the node, by the decisions that are *taken* for those inside.
+
+        Raises BranchesDifferError for a decision behind these.
+        """
         raise NotImplementedError
 
     def leave_out(self, name: str) -> None:
@@ -87,6 +91,10 @@ class GraphServices:
 
     def inner(self, graph: GraphProto, given: Sequence[RelayExpr]) -> InnerGraph:
         """A sub-graph over *given* in the place of its inputs, whose values stay inside of it."""
+        raise NotImplementedError
+
+    def branch(self, graph: GraphProto) -> InnerGraph:
+        """A branch whose values stay inside of it. Raises BranchesDifferError for a decision that does not."""
         raise NotImplementedError
 
 
@@ -106,7 +114,7 @@ class OnnxNode:
         self.name, self.op_type, self.opset = name, op_type, opset
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.attrs, self.services = attrs, services
-        self.taken: tuple[bool, ...] = ()  # decisions of the run for which it is imported
+        self.taken: tuple[TakenDecision, ...] = ()  # decisions of the run for which it is imported
 
     def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
         """The same node over other inputs, under another opset where one is given."""

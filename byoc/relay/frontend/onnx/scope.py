@@ -13,6 +13,7 @@ from byoc.relay.analysis.type_infer import infer_expr
 from byoc.relay.expr import Constant, Tuple, TupleGetItem, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.functions import FunctionTable
+from byoc.relay.frontend.onnx.subgraphs import TakenDecision
 
 
 def known_fields(value: RelayExpr) -> list[RelayExpr] | None:
@@ -81,7 +82,9 @@ class Body:
     """What is converted: nodes, in a scope, with the functions that hold there.
 
     *origin* is set inside a function's body: the name of the node that called it; *active* are the functions that
-    are being expanded.
+    are being expanded. In a branch, and in a function's body in the place of its call, a decision that is no matter of
+    the body alone is one of the node around it: ``forced`` holds those that are made already, the first one first; it
+    is None where all decisions have to be the body's own.
     """
 
     scope: OnnxScope
@@ -90,6 +93,7 @@ class Body:
     attrs: NodeAttributes | None = None
     defaults: Sequence[AttributeProto] = ()
     active: frozenset[tuple[str, str]] = frozenset()
+    forced: list[TakenDecision] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class NodesToConvert:
     names: Sequence[str] = ()
     declared: Callable[[str, RelayExpr], RelayExpr] | None = None
     first: int = 0
-    taken: tuple[bool, ...] = ()
+    taken: tuple[TakenDecision, ...] = ()
 
     def made(self) -> list[str]:
         """Those of the outputs that these nodes make."""

@@ -1,4 +1,5 @@
-"""What is refused of a model's structure before anything is converted: names made twice, nesting and calls without end.
+"""What is refused of a model's structure before anything is converted: names made twice, negative sizes, nesting and
+calls without end.
 
 Functions of a model are expanded where they are called, and sub-graphs are converted inside of each other; so how many
 nodes there will be, and how deep, is counted first, each function once.
@@ -20,7 +21,7 @@ Key = tuple[str, str, str]
 
 
 def check_structure(proto: ModelProto, name: str) -> None:
-    """Raises ImportModelError for names made twice, and for nesting or calls of functions beyond the limits."""
+    """Raises ImportModelError for names made twice, sizes below -1, and nesting or calls of functions beyond limits."""
     for graph in _graphs(proto.graph.node):
         _check_graph(graph, name)
     _check_graph(proto.graph, name)
@@ -28,6 +29,7 @@ def check_structure(proto: ModelProto, name: str) -> None:
         _check_made_once(function.input, function.node, f"{name}: the function {function.name}")
         for graph in _graphs(function.node):
             _check_graph(graph, name)
+    _check_sizes(proto.graph, name)
     table = {(domain_name(f.domain), f.name, f.overload): f for f in proto.functions}
     if len(table) < len(proto.functions):
         raise ImportModelError(f"{name}: two functions have the same name, domain and overload; the model is damaged")
@@ -79,6 +81,21 @@ def _check_made_once(given: Iterable[str], nodes: Iterable[NodeProto], name: str
                 raise ImportModelError(
                     f"{name}: node {called} (If) has {len(node.output)} outputs, and a branch of it makes {fewest}; "
                     "the model is damaged"
+                )
+
+
+def _check_sizes(graph: GraphProto, name: str) -> None:
+    """Raises ImportModelError for a negative size that a value has by the graph. -1 is one that nobody knows, as some
+    exporters write it; ONNX's checker and ONNX Runtime take inputs that have it.
+    """
+    for kind, values in (("input", graph.input), ("output", graph.output), ("value", graph.value_info)):
+        for value in values:
+            sizes = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            if any(size < -1 for size in sizes):
+                axis = next(k for k, size in enumerate(sizes) if size < -1)
+                raise ImportModelError(
+                    f"{name}: {kind} {value.name!r} has the size {sizes[axis]} along axis {axis}: a size is "
+                    "a number from 0 on, or a name where it is free"
                 )
 
 

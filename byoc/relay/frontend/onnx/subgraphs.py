@@ -23,6 +23,16 @@ INNER = "inner size"
 
 
 @dataclass(frozen=True)
+class TakenDecision:
+    """Whether a *condition* of the run holds: that of a node, or of one inside of it, to which *path* leads by the
+    positions of nodes in their bodies.
+    """
+
+    path: tuple[int, ...]
+    condition: bool
+
+
+@dataclass(frozen=True)
 class InnerGraph:
     """A converted graph: its *outputs* over *params*, and what it reads from outside, by the parameter for it."""
 

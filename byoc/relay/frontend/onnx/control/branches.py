@@ -15,7 +15,7 @@ from byoc.ir.types import TensorType, Type
 from byoc.relay.expr import Call, Tuple, TupleGetItem
 from byoc.relay.frontend.onnx.branch_trials import BRANCHES
 from byoc.relay.frontend.onnx.decisions import decided, scalar
-from byoc.relay.frontend.onnx.node import OnnxNode
+from byoc.relay.frontend.onnx.node import BranchesDifferError, OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.subgraphs import InnerGraph
 from byoc.relay.traverse import post_order
@@ -57,8 +57,13 @@ def _if(node: OnnxNode) -> list[RelayExpr]:
     known = node.value(0)
     graphs = [node.attrs.graph(name) for name in BRANCHES]
     if known is not None:
-        return node.services.subgraph(graphs[0 if bool(known.reshape(())) else 1])
-    then, other = (node.services.inner(graph, []) for graph in graphs)
+        return node.services.subgraph(graphs[0 if bool(known.reshape(())) else 1], node.taken)
+    before = node.services.functions.state()
+    try:
+        then, other = map(node.services.branch, graphs)
+    except BranchesDifferError as error:  # which is decided behind this one, with all that follows
+        node.services.functions.restore(before)
+        raise BranchesDifferError(str(error), node[0]) from error
     if len(then.outputs) != len(other.outputs):
         raise node.error(f"the branches have {len(then.outputs)} and {len(other.outputs)} outputs")
     then, other = _with_ranks_of(then, other), _with_ranks_of(other, then)

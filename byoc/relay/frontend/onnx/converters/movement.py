@@ -189,7 +189,12 @@ def _tile_old(node: OnnxNode) -> RelayExpr:
 
 @converter("Tile", since=6)
 def _tile(node: OnnxNode) -> RelayExpr:
-    repeats = node.value(1)
+    repeats, rank = node.value(1), node.rank(node[0])
+    (count,) = node.shape(node[1]) if node.rank(node[1]) == 1 else (None,)
+    if count is None or (isinstance(count, int) and count != rank):
+        raise node.error(
+            f"repeats has the type {node.type_of(node[1])}: one number for each of the {rank} axes is needed"
+        )
     return relay.tile(node[0], node[1] if repeats is None else [int(v) for v in repeats.reshape(-1)])
 
 

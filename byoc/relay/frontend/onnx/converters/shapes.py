@@ -187,7 +187,7 @@ def _squeezed_alone(node: OnnxNode) -> RelayExpr:
     from byoc.relay.frontend.onnx.dims import matched
     from byoc.relay.frontend.onnx.run_time.axes import axes_shape
 
-    shape, nameless = node.shape(node[0]), iter(node.taken)
+    shape, nameless = node.shape(node[0]), (decision.condition for decision in node.taken)
     ones: list[int] = []
     for axis, size in enumerate(shape):
         is_one: bool | None = size == 1
