@@ -115,9 +115,9 @@ def check_node_form(node: OnnxNode, proto: NodeProto, attributes: Sequence[Attri
         return
     what = f"{node.op_type} of opset {node.opset}"
     for given, most, kind in ((proto.input, form.inputs, "input"), (proto.output, form.outputs, "output")):
-        count = max((k + 1 for k, name in enumerate(given) if name), default=0)
-        if count > most:
-            raise node.error(f"{what} has at most {most} {kind}{'s' * (most != 1)}, got {count}; the model is damaged")
+        if len(given) > most:
+            some = f"{most} {kind}{'s' * (most != 1)}"
+            raise node.error(f"{what} has at most {some}, got {len(given)}; the model is damaged")
     for attribute in attributes:
         _check_attribute(node, attribute, form, what)
 
