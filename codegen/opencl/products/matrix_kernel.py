@@ -205,12 +205,11 @@ class MatrixKernel(TiledProduct):
         pair = self._stores_pairs()
         if pair is not None:
             values = value(as_index(0)), substitute_axes(value(as_index(1)), [pair], [pair + 1])
-            store = StoreVector(p.nest.stage, p.nest.indices, values)
-            stores: list[Stmt] = self.at_lane("column", p.columns, place, tile.columns, [store])
+            both = StoreVector(p.nest.stage, p.nest.indices, values)
+            stores: list[Stmt] = self.at_lane("column", p.columns, place, tile.columns, [both])
         else:
-            store = Store(p.nest.stage, p.nest.indices, value(next_))
-            at_column = self.at_lane("column", p.columns, place + next_, tile.columns, [store])
-            stores = [For(next_, 2, at_column, UNROLL)]
+            one = Store(p.nest.stage, p.nest.indices, value(next_))
+            stores = [For(next_, 2, self.at_lane("column", p.columns, place + next_, tile.columns, [one]), UNROLL)]
         inner = For(wide, wide.extent, stores, UNROLL)
         at_row = self.at_lane("row", p.rows, self.row_block * tile.rows + row, tile.rows, [inner])
         return [For(high, high.extent, [For(lower, 2, at_row, UNROLL)], UNROLL)]
