@@ -28,7 +28,7 @@ from byoc.codegen.opencl.device.kernel_plan import KernelPlan, own_kernel
 from byoc.codegen.opencl.device.language import OPENCL_C, RESERVED, SUPPORT
 from byoc.codegen.opencl.device.processor import machine_of
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
-from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, join_rows, views
+from byoc.codegen.opencl.group_fusion import is_view, join_neighbours, views
 from byoc.codegen.opencl.horizontal_fusion import fuse_parallel_products
 from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choose_images
 from byoc.codegen.opencl.images.texel_space import texel_plan, texel_space
@@ -40,6 +40,7 @@ from byoc.codegen.opencl.products.terms_last import terms_last
 from byoc.codegen.opencl.products.warpgroup import WARPGROUP_SUPPORT
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
 from byoc.codegen.opencl.recurrent_steps import step_kernel
+from byoc.codegen.opencl.row_groups import join_before_rows, join_rows
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
@@ -297,7 +298,7 @@ def _with_schedules(program: Program, chooser: Chooser, memory: str) -> Program:
     if profile.is_cpu:
         return program
     if memory == IMAGE:
-        return join_rows(program)
+        return join_before_rows(program)
     if chooser.choices is None:
         return join_rows(split_sums(program, profile))
     apart = {s for a in attentions(program) for s in a.stages}

@@ -2,8 +2,8 @@
 
 A stage that one other reads, element by element in the order in which both lie in memory, goes into that: a product
 takes what is elementwise behind it as its epilogue, past reshapes that move nothing. At most one reduction is in a
-stage then; of two products that are added, the later one takes the sum. What is pointwise before the rows of a norm
-stands in their group. Requires that padding is read through; to be followed by ``split_sums``.
+stage then; of two products that are added, the later one takes the sum. Requires that padding is read through; to be
+followed by ``split_sums``.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import MAX_NODES, substitute_axes
-from byoc.codegen.kernel.program import Group, Program
+from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
-from byoc.codegen.kernel.shared_rows import shared_rows
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.codegen.opencl.device.kernel_plan import product
 from byoc.te import Index, PrimExpr, Tensor, const, recurrence
@@ -133,33 +132,6 @@ def groups_joined(made: Program, before: Program, gone: Mapping[Tensor, Tensor])
     return dataclasses.replace(made, groups=tuple(groups))
 
 
-def join_rows(program: Program) -> Program:
-    """*program* with what is pointwise in the group of the rows that are made of it, right behind it."""
-    groups: list[Group] = []
-    for group in program.groups:
-        last = groups[-1] if groups else None
-        if last is not None and _begins(last, group):
-            origin = tuple(dict.fromkeys((*last.origin, *group.origin)))
-            name = f"{last.name}_{group.name.removeprefix('fused_')}"
-            groups[-1] = dataclasses.replace(
-                group, name=name, title=name, stages=(*last.stages, *group.stages), origin=origin
-            )
-        else:
-            groups.append(group)
-    return dataclasses.replace(program, groups=tuple(groups))
-
-
-def _begins(before: Group, group: Group) -> bool:
-    """Whether the last stage of *before* is a part of the rows of *group*."""
-    if not before.stages:  # its readers pad instead of it
-        return False
-    stage = before.stages[-1]
-    read = {t for s in group.stages for t in loaded_tensors(s.element)}
-    if stage not in read or reduces_in(stage.element) or recurrence(before.stages) or recurrence(group.stages):
-        return False
-    return shared_rows([stage, *group.stages]) is not None
-
-
 def views(program: Program) -> Mapping[Tensor, Tensor]:
     """The stages of *program* that need no memory of their own, each with the tensor in whose memory it lies.
 
@@ -171,7 +143,7 @@ def views(program: Program) -> Mapping[Tensor, Tensor]:
     constants = {t for t, _ in program.constants}  # have memory apart from others
     found: dict[Tensor, Tensor] = {}
     for stage, group in inside.items():
-        source = _viewed(stage, simplify)
+        source = viewed(stage, simplify)
         if source is None or stage in found or source in constants or inside.get(source) is group:
             continue
         if stage not in program.outputs:
@@ -189,7 +161,7 @@ def _move(found: dict[Tensor, Tensor], source: Tensor, to: Tensor) -> None:
     found[source] = to
 
 
-def _viewed(stage: Tensor, simplify: Simplifier) -> Tensor | None:
+def viewed(stage: Tensor, simplify: Simplifier) -> Tensor | None:
     """The tensor whose elements *stage* has in the same order."""
     load = stage.element
     if not isinstance(load, Load) or load.tensor.dtype != stage.dtype:
