@@ -36,7 +36,6 @@ from byoc.codegen.opencl.kernel_text import KernelUnit, kernel_comment, write_un
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
-from byoc.codegen.opencl.products.terms_last import terms_last
 from byoc.codegen.opencl.products.warpgroup import WARPGROUP_SUPPORT
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
 from byoc.codegen.opencl.recurrent_steps import step_kernel
@@ -45,6 +44,7 @@ from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
 from byoc.codegen.opencl.schedule import schedule_stage, stage_space
+from byoc.codegen.opencl.terms_last import terms_last
 from byoc.codegen.opencl.window_operands import compute_windows_in_products
 from byoc.codegen.opencl.winograd.rewrite import use_winograd
 from byoc.runtime.opencl.launches import FunctionPlan

@@ -16,8 +16,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, shape_infere
 
 from byoc.errors import ImportModelError
 from byoc.ir.module import IRModule
-from byoc.relay.frontend.onnx.functions import FunctionTable
-from byoc.relay.frontend.onnx.graph import all_nodes
+from byoc.relay.frontend.onnx.functions import FunctionTable, all_nodes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
 from byoc.relay.frontend.onnx.scope import values_read

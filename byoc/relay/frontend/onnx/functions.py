@@ -6,12 +6,12 @@ node of a body counts as the node that it was called from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import onnx
-from onnx import AttributeProto, FunctionProto, NodeProto, TensorProto, TypeProto
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TensorProto, TypeProto
 
 from byoc.ir.types import Any, TensorType
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
@@ -174,3 +174,21 @@ def bound_attributes(
             copy.name = attribute.name
             bound.append(copy)
     return bound
+
+
+def all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
+    """Every node of a graph, of its sub-graphs, and of the model's functions that they call, each function once."""
+    seen: set[tuple[str, str, str]] = set()
+    stack = [(node, table) for node in reversed(graph.node)]
+    while stack:
+        node, here = stack.pop()
+        yield node, here
+        own = here.own(node)
+        if own is not None:
+            key = (domain_name(node.domain), node.op_type, node.overload)
+            if key not in seen:
+                seen.add(key)
+                stack.extend((n, here.inside(own)) for n in reversed(own.node))
+        for attribute in node.attribute:
+            graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
+            stack.extend((n, here) for g in graphs for n in reversed(g.node))

@@ -6,7 +6,7 @@ an error names the node; what depends on constants alone is a constant. Value na
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from byoc.relay.expr import Function, Tuple, Var
 from byoc.relay.frontend.onnx.attributes import NodeAttributes
 from byoc.relay.frontend.onnx.dtypes import check_declared_dtype, check_type
 from byoc.relay.frontend.onnx.folding import ConstantFolder, fold_constants, kept
-from byoc.relay.frontend.onnx.functions import FunctionTable, bound_attributes
+from byoc.relay.frontend.onnx.functions import FunctionTable, all_nodes, bound_attributes
 from byoc.relay.frontend.onnx.inputs import InputDefaults, InputTypes, Shapes
 from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
 from byoc.relay.frontend.onnx.names import NodeNames
@@ -388,21 +388,3 @@ def _set_spans(outputs: Sequence[RelayExpr], inputs: Sequence[RelayExpr | None],
         if expr.span is None and expr not in inputs and not isinstance(expr, Var):
             expr.span = span
             stack += children(expr)
-
-
-def all_nodes(graph: GraphProto, table: FunctionTable) -> Iterator[tuple[NodeProto, FunctionTable]]:
-    """Every node of a graph, of its sub-graphs, and of the model's functions that they call, each function once."""
-    seen: set[tuple[str, str, str]] = set()
-    stack = [(node, table) for node in reversed(graph.node)]
-    while stack:
-        node, here = stack.pop()
-        yield node, here
-        own = here.own(node)
-        if own is not None:
-            key = (domain_name(node.domain), node.op_type, node.overload)
-            if key not in seen:
-                seen.add(key)
-                stack.extend((n, here.inside(own)) for n in reversed(own.node))
-        for attribute in node.attribute:
-            graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
-            stack.extend((n, here) for g in graphs for n in reversed(g.node))
