@@ -6,6 +6,7 @@ import pytest
 
 from tools.architectures.page import page
 from tools.architectures.shrink import Shrink, shrunk
+from tools.health.sources import ROOT
 
 SMALL = Shrink(factor=16, layers=2, side=True)
 
@@ -160,3 +161,13 @@ def test_functions_on_numpy_kernels_are_told_of_every_part():
     part = {"host_fallbacks": {"g": "why"}}
     report = {"host_fallbacks": {"f": "why"}, "control_flow": [{"parts": {"a": part, "b": {"control_flow": [part]}}}]}
     assert judge.on_numpy(report) == ["f: why", "g: why", "g: why"]
+
+
+@pytest.mark.parametrize("sizes", ["fixed", "free"])
+def test_of_what_the_documentation_lists_97_in_a_hundred_agree(sizes):
+    text = (ROOT / "docs/support/architectures.md").read_text(encoding="utf-8")
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| {sizes} | ") and line.count("|") == 10)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    exported, agree, differ = int(cells[1]), int(cells[2]), int(cells[6] or 0)
+    assert exported > 400 and agree >= 0.97 * exported and not differ
+    assert float(cells[-1]) == pytest.approx(100 * agree / exported, abs=0.05)
