@@ -131,14 +131,20 @@ class _TermsLast:
         inner = self._inner(stage)
         if inner is None:
             return [renamed]
-        copies = [] if stage in self._fixed else [k for k in self.worth(renamed) if k not in self._copies]
+        wanted = [] if stage in self._fixed else self.worth(renamed)
+        copies = [pair for pair in wanted if pair not in self._copies]
         for tensor, axis in copies:
             self._copies[tensor, axis] = _copy(tensor, axis)
-        return [*(self._copies[k] for k in copies), _turned(renamed, inner, self._stand_in)]
 
-    def _stand_in(self, tensor: Tensor, axis: int) -> Tensor | None:
+        def stand_in(tensor: Tensor, axis: int) -> Tensor | None:
+            return self._copies[tensor, axis] if (tensor, axis) in wanted else self._constant(tensor, axis)
+
+        return [*(self._copies[pair] for pair in copies), _turned(renamed, inner, stand_in)]
+
+    def _constant(self, tensor: Tensor, axis: int) -> Tensor | None:
+        """The constant *tensor* with *axis* last; None for what is no constant."""
         if tensor not in self._weights:
-            return self._copies.get((tensor, axis))
+            return None
         name = f"{self._weights.names[tensor]}_axis_{axis}_last"
         return self._weights.made(name, tensor, lambda: np.moveaxis(self._weights.arrays[tensor].numpy(), axis, -1))
 
