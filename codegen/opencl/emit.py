@@ -39,7 +39,7 @@ from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.products.warpgroup import WARPGROUP_SUPPORT
 from byoc.codegen.opencl.read_through import read_through_padding, read_through_transposes
 from byoc.codegen.opencl.recurrent_steps import step_kernel
-from byoc.codegen.opencl.row_groups import join_rows
+from byoc.codegen.opencl.row_groups import join_before_rows, join_rows
 from byoc.codegen.opencl.rows.attention_sizes import attention_space
 from byoc.codegen.opencl.rows.attention_tiles import attention_plan
 from byoc.codegen.opencl.rows.row_kernels import have_own_kernel, row_kernels, row_space
@@ -298,7 +298,7 @@ def _with_schedules(program: Program, chooser: Chooser, memory: str) -> Program:
     if profile.is_cpu:
         return program
     if memory == IMAGE:
-        return join_rows(program)
+        return join_before_rows(program)
     if chooser.choices is None:
         return join_rows(split_sums(program, profile))
     apart = {s for a in attentions(program) for s in a.stages}

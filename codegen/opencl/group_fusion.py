@@ -143,7 +143,7 @@ def views(program: Program) -> Mapping[Tensor, Tensor]:
     constants = {t for t, _ in program.constants}  # have memory apart from others
     found: dict[Tensor, Tensor] = {}
     for stage, group in inside.items():
-        source = _viewed(stage, simplify)
+        source = viewed(stage, simplify)
         if source is None or stage in found or source in constants or inside.get(source) is group:
             continue
         if stage not in program.outputs:
@@ -161,7 +161,7 @@ def _move(found: dict[Tensor, Tensor], source: Tensor, to: Tensor) -> None:
     found[source] = to
 
 
-def _viewed(stage: Tensor, simplify: Simplifier) -> Tensor | None:
+def viewed(stage: Tensor, simplify: Simplifier) -> Tensor | None:
     """The tensor whose elements *stage* has in the same order."""
     load = stage.element
     if not isinstance(load, Load) or load.tensor.dtype != stage.dtype:

@@ -11,7 +11,7 @@ from byoc.codegen.opencl.device.kernel_plan import KernelPlan, product
 from byoc.codegen.opencl.images.choice import ChosenImages
 from byoc.codegen.opencl.images.coordinates import ImageTensors
 from byoc.codegen.opencl.work import counted_work
-from byoc.errors import UnsupportedError
+from byoc.errors import InternalError, UnsupportedError
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.opencl.launches import Bound, Buffer, FunctionPlan, KernelWork, Launch, Variant
 from byoc.runtime.opencl.numbers import Number
@@ -60,13 +60,17 @@ def number(value: Dimension) -> Number:
 
 
 def function_plan(program: Program, written: WrittenProgram) -> FunctionPlan:
-    """The buffers and launches of *program*."""
+    """The buffers and launches of *program*. Raises InternalError where no kernel fills one of its outputs."""
     images = written.images.sizes
     simplify = Simplifier()
     inputs, constants = program.inputs, tuple(t for t, _ in program.constants)
     numbers = {t: k for k, t in enumerate((*inputs, *constants, *program.outputs))}
     buffers = [_buffer(t, images, simplify) for t in numbers]
     launches: list[Launch] = []
+    filled = {written.places.get(t, t) for stage in written.stages for t in stage.targets}
+    for spec, output in zip(program.signature.outputs, program.outputs, strict=True):
+        if output not in filled:
+            raise InternalError(f"{program.signature.symbol}: no kernel fills the output {spec.name}")
     for stage in written.stages:
         used_tensors = [written.places.get(t, t) for t in (*stage.sources, *stage.targets)]
         for target in (t for t in used_tensors if t not in numbers):

@@ -32,7 +32,7 @@ from byoc.codegen.opencl.products.weights import ProgramWeights
 from byoc.codegen.opencl.sectors import has_sectors
 from byoc.te import Index, PrimExpr, Tensor, placeholder, recurrence
 from byoc.te.tensor import Load
-from byoc.te.walk import map_expr, unique_nodes
+from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
 Part = TypeVar("Part")
 StandIn = Callable[[Tensor, int], "Tensor | None"]  # for a tensor, an axis of it moved to the end; None: it stays
@@ -57,7 +57,8 @@ def _filled_in_place(program: Program, profile: DeviceProfile) -> Program:
             renamed = _with_axis_last(renamed, axes[stage])
             made[renamed] = axes[stage]
             return [renamed]
-        return [with_body(renamed, map_expr(renamed.element, leaf))]
+        reads = any(tensor in made for tensor in loaded_tensors(renamed.element))
+        return [with_body(renamed, map_expr(renamed.element, leaf)) if reads else renamed]
 
     def leaf(expr: PrimExpr) -> PrimExpr | None:
         if isinstance(expr, Load) and expr.tensor in made:

@@ -95,6 +95,35 @@ def test_the_parts_of_a_deep_sum_end_in_the_kernel_of_the_norm_behind_them():
     assert [s[:4] for s in schedules] == ["prod", "rows"] or [s[:4] for s in schedules] == ["prod", "rows", "item"]
 
 
+@pytest.mark.parametrize("terms", [64, 1024], ids=["a product", "a product in parts"])
+def test_a_norm_rounds_its_result_to_halves_where_products_read_them(terms):
+    """No kernel rounds alone, nor is there one for the reshape behind it."""
+    data = model(
+        [
+            ("MatMul", ["h", "v"], "p", {}),
+            ("Add", ["p", "x"], "s", {}),
+            ("LayerNormalization", ["s", "scale", "shift"], "n", {"axis": -1}),
+            ("Reshape", ["n", "flat"], "rows", {}),
+            ("MatMul", ["rows", "w"], "y", {}),
+        ],
+        {"h": [2, 12, terms], "x": [2, 12, 64]},
+        {"y": [24, 48]},
+        [
+            ("v", draw(terms, 64) / 32),
+            ("w", draw(64, 48) / 8),
+            *(("scale", draw(64)), ("shift", draw(64) + 1), ("flat", np.array([24, 64]))),
+        ],
+    )
+    options = {"opencl": {"schedules": "gpu", "half": "memory"}}
+    library = byoc.compile(data, targets=["opencl"], precision="fp16", backend_options=options)
+    inputs = {"h": draw(2, 12, terms), "x": draw(2, 12, 64)}
+    (got,), (want,) = library.run(inputs), byoc.compile(data, targets=["c"]).run(inputs)
+    np.testing.assert_allclose(got, want, rtol=0, atol=5e-3 * np.abs(want).max())
+    plans = [plan for m in library.module.walk() if m.type_key == "opencl" for plan in m.plans]
+    schedules = [launch.variants[0].schedule[:4] for plan in plans for launch in plan.launches]
+    assert schedules == ["item", "prod", "rows", "prod"], "halves of h, the sum, the norm, the product"
+
+
 @pytest.mark.parametrize("outputs", [["y"], ["y", "z"], ["p", "y"]])
 def test_reshaped_results_lie_where_they_were_computed(outputs):
     shapes = {"p": [192, 64], "y": [4, 48, 64], "z": [2, 96, 64]}

@@ -20,7 +20,7 @@ import onnxruntime
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from byoc.relay.frontend.onnx.dtypes import DTYPE_OF
+from byoc.relay.frontend.onnx.dtypes import DTYPE_OF, schema_dtype
 from byoc.relay.frontend.onnx.registry import find_converter
 
 SKIPPED = frozenset(  # random numbers, and what has no numbers
@@ -90,23 +90,10 @@ def cases() -> Iterator[Case]:
         model = _node_tests()[test][0]
         schema = _schema(model)
         for constraint in schema.type_constraints:
-            allowed = [t[7:-1] for t in constraint.allowed_type_strs if t.startswith("tensor(")]
-            names = [_NAMES.get(t, t) for t in allowed]
-            for dtype in [n for n in names if n in ELEM_OF and n != "string"]:
+            allowed = map(schema_dtype, constraint.allowed_type_strs)
+            for dtype in [n for n in allowed if n in ELEM_OF and n != "string"]:
                 for values in EDGES:
                     yield Case(test, model.graph.node[0].op_type, constraint.type_param_str, dtype, values)
-
-
-_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "float8e4m3fn": "float8_e4m3fn",
-    "float8e4m3fnuz": "float8_e4m3fnuz",
-    "float8e5m2": "float8_e5m2",
-    "float8e5m2fnuz": "float8_e5m2fnuz",
-    "float8e8m0": "float8_e8m0fnu",
-    "float4e2m1": "float4_e2m1fn",
-}
 
 
 def _parameters(schema: onnx.defs.OpSchema, count: int, formals: list) -> list[str]:

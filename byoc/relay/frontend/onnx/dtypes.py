@@ -55,6 +55,18 @@ def dtype_of(elem_type: int, where: str) -> str:
     )
 
 
+def schema_dtype(text: str) -> str | None:
+    """What a schema's type *text* is for the compiler, or ONNX's name where it has none; None where it is no tensor's.
+
+    >>> schema_dtype("tensor(float8e4m3fn)"), schema_dtype("tensor(complex64)"), schema_dtype("seq(tensor(float))")
+    ('float8_e4m3fn', 'complex64', None)
+    """
+    if not text.startswith("tensor("):
+        return None
+    name = text.removeprefix("tensor(").removesuffix(")")
+    return DTYPE_OF.get(TensorProto.DataType.Value(name.upper()), name)
+
+
 MAX_ELEMENTS = 1 << 48
 
 

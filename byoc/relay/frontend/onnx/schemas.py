@@ -20,18 +20,9 @@ from onnx import AttributeProto, NodeProto
 
 from byoc.ir.types import TensorType
 from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.frontend.onnx.dtypes import schema_dtype
 from byoc.relay.frontend.onnx.node import OnnxNode
 
-_DTYPES = {
-    "float": "float32",
-    "double": "float64",
-    "float8e4m3fn": "float8_e4m3fn",
-    "float8e4m3fnuz": "float8_e4m3fnuz",
-    "float8e5m2": "float8_e5m2",
-    "float8e5m2fnuz": "float8_e5m2fnuz",
-    "float8e8m0": "float8_e8m0fnu",
-    "float4e2m1": "float4_e2m1fn",
-}
 OLDEST = 7
 _KIND_NAMES = {number: name for name, number in AttributeProto.AttributeType.items()}
 Allowed = tuple[str, frozenset[str]]  # the name of an input, its element types
@@ -59,8 +50,7 @@ def allowed_types(domain: str, op_type: str, opset: int) -> tuple[tuple[Allowed,
 
 def _elements(types: Sequence[str]) -> frozenset[str]:
     """The element types of the tensors among *types*; none where only other values are allowed."""
-    found = (t.removeprefix("tensor(").removesuffix(")") for t in types if t.startswith("tensor("))
-    return frozenset(_DTYPES.get(t, t) for t in found)
+    return frozenset(dtype for t in types if (dtype := schema_dtype(t)) is not None)
 
 
 def check_element_types(node: OnnxNode, domain: str) -> None:

@@ -39,19 +39,21 @@ def slice_of_run(node: OnnxNode) -> RelayExpr:
     data, rank = node[0], node.rank(node[0])
     count = node.shape(node[1])[0] if node.rank(node[1]) else 1
     lists = [node.optional(k) for k in (3, 4)]
-    ones = constant(np.ones(count), "int64") if isinstance(count, int) else _ones_for(node[1])
-    axes = relay.subtract(relay.cumsum(ones, axis=0), constant(1, "int64")) if lists[0] is None else lists[0]
-    steps = ones if lists[1] is None else lists[1]
+    axes, steps = (
+        usual if given is None else given for usual, given in zip(_usual_lists(node[1], count), lists, strict=True)
+    )
     bounds = relay.slice_bounds(data, node[1], node[2], axes, steps, node.place)
-    first = np.arange(count) if isinstance(count, int) else None
-    known = node.value(3) if lists[0] is not None else first
+    known = node.value(3) if lists[0] is not None else np.arange(count) if isinstance(count, int) else None
     cut = range(rank) if known is None else [node.axis(int(a), rank) for a in known.reshape(-1)]
     return sliced_at_run_time(node, data, bounds, [None if k in cut else d for k, d in enumerate(node.shape(data))])
 
 
-def _ones_for(numbers: RelayExpr) -> RelayExpr:
-    """As many ones as there are *numbers*."""
-    return relay.ones_like(relay.cast(numbers, "int64"))
+def _usual_lists(numbers: RelayExpr, count: Dim) -> tuple[RelayExpr, RelayExpr]:
+    """The axes, from the first on, and the steps of a Slice that has as many *numbers*: *count*."""
+    if isinstance(count, int):
+        return constant(np.arange(count), "int64"), constant(np.ones(count), "int64")
+    ones = relay.ones_like(relay.cast(numbers, "int64"))
+    return relay.subtract(relay.cumsum(ones, axis=0), constant(1, "int64")), ones
 
 
 def pad_of_run(node: OnnxNode, pads: RelayExpr, axes: RelayExpr, fill: float | RelayExpr) -> RelayExpr:
