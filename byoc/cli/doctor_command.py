@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 
 from byoc.base import __version__
+from byoc.cli.exit_codes import EXIT_MACHINE
 from byoc.cli.targets_command import describe
 from byoc.codegen.c.toolchain.compiler import find_compiler
 from byoc.codegen.c.toolchain.object_cache import cache_dir
@@ -22,7 +23,6 @@ from byoc.runtime.devices.registry import device_api, device_kinds
 HELP = "check the compiler, the devices and the packages of this machine"
 PACKAGES = ("numpy", "onnx", "cffi", "safetensors", "filelock", "platformdirs", "rich", "pyopencl")
 OPTIONAL_PACKAGES = frozenset(["pyopencl"])
-EXIT_UNABLE = 3
 OPENCL = "opencl"  # whose devices have rows of their own
 
 
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> tuple[Mapping[str, object], str, int]:
     if not all(c["ok"] for c in checks):
         lines.append("")
         lines += ["-- is missing and not needed by the host"] if able else ["NO: the host cannot compile without it"]
-    return {"checks": checks, "able": able}, "\n".join(lines), 0 if able else EXIT_UNABLE
+    return {"checks": checks, "able": able}, "\n".join(lines), 0 if able else EXIT_MACHINE
 
 
 def _check(name: str, about: str, ok: bool = True, required: bool = False) -> dict[str, object]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 
 from byoc.base import __version__
+from byoc.cli.exit_codes import EXIT_BROKEN_PIPE, EXIT_INTERNAL, EXIT_INTERRUPTED, EXIT_MACHINE, EXIT_USER
 from byoc.cli.flags.backend_imports import IMPORTING, VARIABLE, import_backends
 from byoc.cli.flags.backend_imports import add_arguments as add_imports
 from byoc.errors import (
@@ -35,8 +36,6 @@ from byoc.errors import (
 )
 from byoc.runtime.core.entry_points import DISTRIBUTION, install_command
 
-EXIT_OK, EXIT_INTERNAL, EXIT_USER, EXIT_MACHINE = 0, 1, 2, 3
-EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 130, 141  # 128 and the number of the signal
 DEBUG_VARIABLE = "BYOC_DEBUG"
 SANITIZE_VARIABLE = "BYOC_SANITIZE"
 _OF_THE_MACHINE = (

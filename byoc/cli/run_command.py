@@ -30,7 +30,6 @@ from byoc.runtime.files.whole_file import open_file
 from byoc.runtime.library import Library
 from byoc.runtime.loading import load
 
-EXIT_TIMED_OUT, EXIT_INTERRUPTED = 2, 130
 HELP = "run an artefact, or an ONNX model, which is compiled first"
 
 
@@ -188,7 +187,7 @@ def _inputs(library: Library, arguments: argparse.Namespace) -> dict[str, np.nda
 
 
 def _timed(library: Library, inputs: Mapping[str, np.ndarray], timeout: float | None) -> tuple[list[np.ndarray], float]:
-    with ended_in_time("byoc run", timeout, EXIT_TIMED_OUT, EXIT_INTERRUPTED):
+    with ended_in_time("byoc run", timeout):
         start = time.perf_counter()
         outputs = library.run(inputs, timeout)
         return outputs, time.perf_counter() - start

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
+from byoc.cli.exit_codes import EXIT_INTERRUPTED, EXIT_USER
 from byoc.runtime.core.time_limit import time_limit, timed_out
 
 MOMENT = 2.0  # seconds
@@ -34,14 +35,12 @@ def own_process() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ended_in_time(command: str, timeout: float | None, timed_out_code: int, interrupted_code: int) -> Iterator[None]:
+def ended_in_time(command: str, timeout: float | None) -> Iterator[None]:
     """End :func:`own_process` where what runs inside neither keeps to *timeout* nor notices Ctrl-C, within a moment.
 
     Args:
         command: what the sentence begins with, as ``byoc run``.
         timeout: in seconds; None for as long as it takes.
-        timed_out_code: the exit code after the time limit.
-        interrupted_code: the exit code after Ctrl-C.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not _OWN_PROCESS.get() or not is_main or sys.platform == "win32":
@@ -61,9 +60,9 @@ def ended_in_time(command: str, timeout: float | None, timed_out_code: int, inte
                 return
             if not ready:
                 with time_limit(timeout):
-                    sentence, code = str(timed_out()), timed_out_code
+                    sentence, code = str(timed_out()), EXIT_USER
             elif signal.SIGINT in os.read(reader, 256):
-                sentence, code = "interrupted; nothing was written", interrupted_code
+                sentence, code = "interrupted; nothing was written", EXIT_INTERRUPTED
             else:
                 continue
             if not over.wait(MOMENT):

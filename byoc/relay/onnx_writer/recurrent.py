@@ -15,10 +15,12 @@ from byoc.relay.analysis.operator_calls import calls
 from byoc.relay.expr import Call, Constant
 from byoc.relay.onnx_writer.graph import BEYOND, element_type
 from byoc.relay.onnx_writer.rules import Rule, Written, needs
+from byoc.relay.op.attributes.recurrent import ACTIVATION_PARAMETERS
 from byoc.runtime.core.ndarray import numpy_dtype
 
-_WITH_ALPHA = ("LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Affine")
-_WITH_BETA = ("ScaledTanh", "HardSigmoid", "Affine")
+_WITH_ALPHA, _WITH_BETA = (
+    frozenset(n for n, taken in ACTIVATION_PARAMETERS.items() if taken[k] is not None) for k in (0, 1)
+)
 
 
 def lstm(at: Written) -> list[str]:

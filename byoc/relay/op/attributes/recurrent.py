@@ -6,6 +6,21 @@ from dataclasses import dataclass
 
 from byoc.ir.attrs import Attrs
 
+# what an activation takes, and what it gets where the node says nothing; None: it takes no such number
+ACTIVATION_PARAMETERS: dict[str, tuple[float | None, float | None]] = {
+    "Relu": (None, None),
+    "Tanh": (None, None),
+    "Sigmoid": (None, None),
+    "Affine": (1.0, 0.0),
+    "LeakyRelu": (0.01, None),
+    "ThresholdedRelu": (1.0, None),
+    "ScaledTanh": (1.0, 1.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, None),
+    "Softsign": (None, None),
+    "Softplus": (None, None),
+}
+
 
 @dataclass(frozen=True)
 class RNNSequenceAttrs(Attrs):

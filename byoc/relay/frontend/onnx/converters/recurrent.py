@@ -19,24 +19,15 @@ from byoc.relay.frontend.onnx.attributes import in_float32
 from byoc.relay.frontend.onnx.converters.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
-from byoc.relay.op.attributes.recurrent import GRUSequenceAttrs, LSTMSequenceAttrs, RNNSequenceAttrs
+from byoc.relay.op.attributes.recurrent import (
+    ACTIVATION_PARAMETERS,
+    GRUSequenceAttrs,
+    LSTMSequenceAttrs,
+    RNNSequenceAttrs,
+)
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-# what an activation takes, and what it gets where the node says nothing; None: it takes no such number
-PARAMETERS: dict[str, tuple[float | None, float | None]] = {
-    "Relu": (None, None),
-    "Tanh": (None, None),
-    "Sigmoid": (None, None),
-    "Affine": (1.0, 0.0),
-    "LeakyRelu": (0.01, None),
-    "ThresholdedRelu": (1.0, None),
-    "ScaledTanh": (1.0, 1.0),
-    "HardSigmoid": (0.2, 0.5),
-    "Elu": (1.0, None),
-    "Softsign": (None, None),
-    "Softplus": (None, None),
-}
-_BY_LOWER = {name.lower(): name for name in PARAMETERS}
+_BY_LOWER = {name.lower(): name for name in ACTIVATION_PARAMETERS}
 
 
 class _Settings(TypedDict):
@@ -188,7 +179,7 @@ def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> li
         raise node.error(f"{len(defaults) * directions} activations are needed, got {', '.join(given)}")
     unknown = [name for name in given if name.lower() not in _BY_LOWER]
     if unknown:
-        raise node.error(f"activation {unknown[0]!r} is unknown; there are {', '.join(PARAMETERS)}")
+        raise node.error(f"activation {unknown[0]!r} is unknown; there are {', '.join(ACTIVATION_PARAMETERS)}")
     names = [_BY_LOWER[name.lower()] for name in given]
     numbers = [
         _parameters(names, k, node.attrs.floats(attribute, []))
@@ -204,7 +195,7 @@ def _parameters(names: Sequence[str], which: int, given: Sequence[float]) -> lis
     left = list(given)
     result = []
     for name in names:
-        default = PARAMETERS[name][which]
+        default = ACTIVATION_PARAMETERS[name][which]
         result.append(0.0 if default is None else float(left.pop(0)) if left else in_float32(default))
     return result
 
