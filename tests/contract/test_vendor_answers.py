@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from vendor_files import BACKEND, COMPILE, MODULE, compiled, shown
 
-from byoc.cli.main import EXIT_USER, diagnose, main
+from byoc.cli.exit_codes import EXIT_USER
+from byoc.cli.main import diagnose, main
 from byoc.cli.targets_command import describe
 from byoc.errors import ByocError, UserError
 from byoc.runtime.modules.module import module_class
