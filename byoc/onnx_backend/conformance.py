@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from byoc.cli.exit_codes import EXIT_MACHINE, EXIT_OK, EXIT_USER, diagnose
+from byoc.cli.exit_codes import EXIT_MACHINE, EXIT_OK, EXIT_USER
+from byoc.cli.main import diagnose
 from byoc.contract.registration import get_backend
 from byoc.errors import DeviceError, UserError
 from byoc.onnx_backend.backend import DEVICES, TARGETS, ByocBackend
