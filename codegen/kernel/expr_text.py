@@ -65,6 +65,10 @@ class ExprWriter:
             return name
         return f"{name}[{self.text(self.simplify.rebuild(self.flat(tensor, indices)))}]"
 
+    def has_address(self, tensor: Tensor) -> bool:
+        """Whether the elements of *tensor* are places in memory, neighbours side by side."""
+        return True
+
     def call(self, function: str, dtype: str, *args: str) -> str:
         """A call of *function* on texts. Raises UnsupportedError where the language has none for *dtype*."""
         spelling = self.language.functions.get((function, kind_of(dtype)))

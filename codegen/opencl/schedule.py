@@ -1,13 +1,15 @@
 """From one stage to a kernel: what a work-item computes, and how many there are.
 
-Five schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
+Seven schedules, the first that fits the sizes; where these are free, a kernel each, and the sizes of a call choose:
 
 - *product*, *matrix*: a sum of products whose operands many outputs share, by tiles in local memory, where the device
   has matrix units for such numbers by these (``products``);
 - *tree*: few outputs, each a long reduction (``thresholds.py``): a work-group an output, folded in local memory;
 - *tile*: a sum of products (convolution, matrix product): each work-item computes several outputs along one axis that
   an operand does not depend on, so that this operand is read once for all of them;
-- *sector*: an exchange of axes: a work-item stores a sector, its neighbours read neighbours (``sectors.py``);
+- *turn*, *sector*: an exchange of axes by tiles that pass through local memory; where there are few of them, a
+  work-item stores a sector, its neighbours read neighbours (``elements``);
+- *vector*: a work-item makes several neighbours of as many neighbours, where there are enough of them;
 - *item*: one work-item an output element, in row-major order, so that neighbours read and write neighbours.
 """
 
@@ -22,21 +24,30 @@ from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import Alloc, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import combine, loops, neutral, without_reductions
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.choosing import Ranked, ScheduleOption, chosen_option, ranked_options, roughly
+from byoc.codegen.opencl.device.choosing import (
+    Ranked,
+    ScheduleOption,
+    chosen_option,
+    items_of_a_group,
+    ranked_options,
+    roughly,
+)
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, at, numbered, own_kernel
 from byoc.codegen.opencl.device.profile import ANY_GPU, DeviceProfile
 from byoc.codegen.opencl.device.statements import (
-    LOCAL_SIZE,
     FirstItem,
     GroupReduce,
     SharedLoop,
     WorkGroup,
     WorkItem,
 )
+from byoc.codegen.opencl.elements.sectors import axis_of_neighbours, sector_kernel, sector_width
+from byoc.codegen.opencl.elements.turned_tiles import ITEMS as TURNING_ITEMS
+from byoc.codegen.opencl.elements.turned_tiles import enough_tiles, turned_kernel
+from byoc.codegen.opencl.elements.vectors import ITEMS_OF_A_UNIT, WIDTH, VectorStage
 from byoc.codegen.opencl.products.candidates import TileCandidate, candidates
 from byoc.codegen.opencl.products.shape import block_product
 from byoc.codegen.opencl.products.tile import is_worth_tiles
-from byoc.codegen.opencl.sectors import axis_of_neighbours, sector_kernel, sector_width
 from byoc.te import Index, PrimExpr, Tensor, binary, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce, Select
 from byoc.te.tensor import Load
@@ -64,7 +75,7 @@ def schedule_stage(
     found: list[KernelPlan] = []
     for option in _options(nest, simplify, profile):
         if option.when is not None:
-            found.append(option.make(option.when, None))
+            found.append(option.make(option.when, option.local))
             if not option.when:
                 break
     return tuple(found)
@@ -76,7 +87,7 @@ def stage_space(stage: Tensor, simplify: Simplifier, profile: DeviceProfile, par
     Nothing where the sizes of a call decide.
     """
     options = list(_options(collapse_axes(stage, simplify), simplify, profile, parts))
-    return ranked_options(options, roughly([stage], profile), LOCAL_SIZE, profile)
+    return ranked_options(options, roughly([stage], profile), profile)
 
 
 def _options(
@@ -88,9 +99,11 @@ def _options(
     yield from _trees(nest, simplify, profile)
     yield from _tiles(nest, simplify)
     if not profile.is_cpu:
-        yield from _sectors(nest, simplify)
+        yield from _exchanges(nest, simplify, profile)
+        yield from _vectors(nest, simplify, profile)
     count = _number(Range.of([a.extent for a in nest.axes], simplify))
-    yield ScheduleOption(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count)
+    own = items_of_a_group(count, profile)
+    yield ScheduleOption(Choice.of("item"), (), lambda when, local: _item(nest, simplify, local), count, local=own)
 
 
 def _number(count: Range) -> int:
@@ -106,7 +119,7 @@ def _products(
         return
     for k, found in enumerate(candidates(p, profile, parts)):
 
-        def make(when: tuple[Range, ...], _: int | None, candidate: TileCandidate = found) -> KernelPlan:
+        def make(when: tuple[Range, ...], _: int, candidate: TileCandidate = found) -> KernelPlan:
             return candidate.kernel(p, simplify, profile, when)
 
         yield ScheduleOption(found.choice, None if k else (), make, cost=found.cost)
@@ -119,25 +132,43 @@ def _open(ranges: Sequence[Range]) -> tuple[Range, ...] | None:
     return tuple(r for r in ranges if r.known() is None)
 
 
-def _item(nest: Nest, simplify: Simplifier, local: int | None = None) -> KernelPlan:
+def _item(nest: Nest, simplify: Simplifier, local: int) -> KernelPlan:
     """One work-item an element."""
-    size = LOCAL_SIZE if local is None else local
     item, axes = numbered("item", nest.axes, simplify)
     statements, value = without_reductions(nest.value)
     store = Store(nest.stage, at(nest.stage, item), value)
-    code = [WorkItem(item, size), *axes, *statements, store]
-    return KernelPlan("item", code, as_index(item.extent), local=size)
+    code = [WorkItem(item, local), *axes, *statements, store]
+    return KernelPlan("item", code, as_index(item.extent), local=local)
 
 
-def _sectors(nest: Nest, simplify: Simplifier) -> Iterator[ScheduleOption]:
-    """A sector a work-item, of stages that read neighbours along another axis than the one along which they lie."""
+def _exchanges(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[ScheduleOption]:
+    """Tiles or sectors, for stages that read neighbours along another axis than the one along which they lie."""
     beside = axis_of_neighbours(nest, simplify)
     if beside is None:
         return
-    left = Range.of([a.extent for a in nest.axes], simplify, least=ENOUGH_ITEMS * sector_width(nest.stage.dtype))
-    items = _number(left) // sector_width(nest.stage.dtype)
+    if profile.max_group >= TURNING_ITEMS:
+        tiles = enough_tiles(nest, beside, profile.units, simplify)
+        yield ScheduleOption(
+            Choice.of("turn"), _open([tiles]), lambda when, _: turned_kernel(nest, beside, simplify, when)
+        )
+    width = sector_width(nest.stage.dtype)
+    left = Range.of([a.extent for a in nest.axes], simplify, least=ENOUGH_ITEMS * width)
+    items = _number(left) // width
     yield ScheduleOption(
         Choice.of("sector"), _open([left]), lambda _, local: sector_kernel(nest, beside, simplify, local), items
+    )
+
+
+def _vectors(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[ScheduleOption]:
+    """Several neighbours a work-item, for stages that read neighbours along the axis along which they fill them."""
+    found = VectorStage.of(nest, simplify)
+    if found is None:
+        return
+    left = Range.of([a.extent for a in nest.axes], simplify, least=WIDTH * ITEMS_OF_A_UNIT * profile.units)
+    items = _number(left) // WIDTH
+    own = items_of_a_group(items, profile)
+    yield ScheduleOption(
+        Choice.of("vector"), _open([left]), lambda _, local: found.kernel(simplify, local), items, local=own
     )
 
 
@@ -164,8 +195,8 @@ def _trees(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator
     if _number(count) and _number(terms):
         far = math.log2(max(_number(count) / of.few_outputs, 1)) + math.log2(max(of.long_reduction / _number(terms), 1))
 
-    def make(when: tuple[Range, ...], local: int | None) -> KernelPlan:
-        return _tree(nest, reduce, when, simplify, LOCAL_SIZE if local is None else local)
+    def make(when: tuple[Range, ...], local: int) -> KernelPlan:
+        return _tree(nest, reduce, when, simplify, local)
 
     yield ScheduleOption(Choice.of("tree"), when, make, _number(count), shares=True, far=far)
 
@@ -205,8 +236,8 @@ def _tiles(nest: Nest, simplify: Simplifier) -> Iterator[ScheduleOption]:
         found = [tile for tile in TILES if _divides_enough(axis, tile)]
         for tile in found:
 
-            def make(when: tuple[Range, ...], local: int | None, axis: Index = axis, tile: int = tile) -> KernelPlan:
-                return _tile(nest, reduce, axis, tile, when, simplify, LOCAL_SIZE if local is None else local)
+            def make(when: tuple[Range, ...], local: int, axis: Index = axis, tile: int = tile) -> KernelPlan:
+                return _tile(nest, reduce, axis, tile, when, simplify, local)
 
             left = _items_left(nest, axis, tile, simplify)
             yield ScheduleOption(Choice.of("tile", outputs=tile, axis=number), _open([left]), make, _number(left))

@@ -22,6 +22,7 @@ from byoc.codegen.opencl.device.choosing import is_static
 from byoc.codegen.opencl.device.kernel_plan import own_kernel
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.rates import FITTED
+from byoc.codegen.opencl.elements.sectors import has_sectors
 from byoc.codegen.opencl.group_fusion import readers_of
 from byoc.codegen.opencl.products.candidates import candidates, format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
@@ -29,7 +30,6 @@ from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.split import parts_of
 from byoc.codegen.opencl.products.tile import copy_cost
 from byoc.codegen.opencl.products.weights import ProgramWeights
-from byoc.codegen.opencl.sectors import has_sectors
 from byoc.te import Index, PrimExpr, Tensor, placeholder, recurrence
 from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, unique_nodes

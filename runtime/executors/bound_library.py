@@ -55,6 +55,7 @@ class BoundLibrary:
         given = {roots[h] for h, name in zip(graph.heads, names, strict=True) if name not in asked}
         self._on_host = read_here | given  # the values that the host needs
         self._roots = roots
+        self.fits = False  # into this machine's memory, with whatever sizes a run has
         self._guards = {f.guard for f in self.functions.values() if isinstance(f, RegionFunction)}
 
     def run(self, inputs: Mapping[str, object], timeout: float | None = None) -> list[np.ndarray | DeviceTensor]:
@@ -159,7 +160,9 @@ class BoundRun:
         for node in self._graph.inputs:
             self._graph.specs[node.outputs[0]].bind(inputs[node.name], self._sizes)
             self._values[node.outputs[0]] = inputs[node.name]
-        check_sizes(self._graph, self._sizes)
+        if not bound.fits:
+            check_sizes(self._graph, self._sizes)
+            bound.fits = bound.graph.has_fixed_sizes
 
     def outputs(self) -> list[Value]:
         """Call the nodes in order, and give the graph's outputs."""

@@ -71,6 +71,11 @@ class Graph:
         """An entry for each shape and dtype of known rank and sizes that there is."""
         return list({(s.shape, s.dtype): s for s in self.specs.values() if None not in s.shape}.values())
 
+    @functools.cached_property
+    def has_fixed_sizes(self) -> bool:
+        """Whether no size of a value of known rank differs from run to run."""
+        return all(isinstance(d, int) for spec in self.kinds for d in spec.shape)
+
     def set_defaults(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Let calls leave out the inputs that *arrays* names, which have these values then.
 

@@ -24,6 +24,7 @@ from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.opencl.device_memory import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
+from byoc.runtime.opencl.staged_copies import is_staged
 
 if TYPE_CHECKING:
     import pyopencl
@@ -93,7 +94,7 @@ def result_pieces(cl: ModuleType, opened: OpenDevice) -> PinnedPieces | None:
 
 def landing(pieces: PinnedPieces | None, array: np.ndarray) -> np.ndarray:
     """What the device writes into for *array*, to be copied from there: *array* itself where that is as fast."""
-    if pieces is not None and 0 < array.nbytes <= LARGEST_RESULT:
+    if pieces is not None and (0 < array.nbytes <= LARGEST_RESULT or is_staged(array.nbytes)):
         with suppress(pieces.cl.Error):  # there is no more such memory, and the driver has some of its own
             return pieces.take(array.shape, array.dtype)
     return array if array.flags.c_contiguous and array.flags.writeable else np.empty(array.shape, array.dtype)

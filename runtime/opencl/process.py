@@ -50,19 +50,31 @@ class DriverUse:
     @contextmanager
     def call(self) -> Iterator[None]:
         """A call into the driver. Raises DeviceError in a child process, and while Python ends."""
-        self.require_own_process()
-        thread = threading.get_ident()
-        if thread in self._inside:  # a call within a call
-            yield
-            return
-        self._inside.add(thread)  # before it is asked whether Python ends: the other side does both the other way round
+        entered = self.enter()
         try:
-            if self._is_ending:
-                self._inside.discard(thread)
-                _stay_out()
             yield
         finally:
+            if entered:
+                self.leave()
+
+    def enter(self) -> bool:
+        """Begin a call, which :meth:`leave` ends; False within a call of this thread, which has an end already.
+
+        Raises DeviceError as :meth:`call`.
+        """
+        self.require_own_process()
+        thread = threading.get_ident()
+        if thread in self._inside:
+            return False
+        self._inside.add(thread)  # before it is asked whether Python ends: the other side does both the other way round
+        if self._is_ending:
             self._inside.discard(thread)
+            _stay_out()
+        return True
+
+    def leave(self) -> None:
+        """End the call that this thread began."""
+        self._inside.discard(threading.get_ident())
 
     def keep(self, owner: object) -> None:
         """Have a child keep *owner*, and so what it holds, for ever."""
@@ -92,8 +104,13 @@ def in_driver(function: Callable[Args, Result]) -> Callable[Args, Result]:
 
     @functools.wraps(function)
     def inside(*args: Args.args, **named: Args.kwargs) -> Result:
-        with driver_use().call():
+        use = driver_use()
+        entered = use.enter()
+        try:
             return function(*args, **named)
+        finally:
+            if entered:
+                use.leave()
 
     return inside
 

@@ -43,6 +43,7 @@ from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.ready_kernels import ReadyKernels
+from byoc.runtime.opencl.staged_copies import copy_by_threads, is_staged, staged_upload
 from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy
 from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
@@ -215,19 +216,20 @@ class Session:
         arrays = {k: a for k, a in enumerate(inputs) if isinstance(a, np.ndarray) and k in self._read}
         if after and not all(a.flags.c_contiguous for a in arrays.values()):
             self.wait_for(after)  # the host copies them, which has to see what they will be
-        events = []
+        events: list[pyopencl.Event] = []
+        staged: list[np.ndarray] = []
         timed = TimedEvents(self._plan.signature.symbol) if self._on_times is not None else None
         if after and not any(a.nbytes for a in arrays.values()):
             cl.enqueue_barrier(queue, wait_for=after)
         for k, array in arrays.items():
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
-                held = np.asarray(array, order="C")
-                to = binding.parts[k]
-                made = cl.enqueue_copy(queue, to.buffer, held, dst_offset=to.offset, is_blocking=False, wait_for=after)
-                events.append(made)
+                made, held = self._upload_of_a_call(np.asarray(array, order="C"), binding.parts[k], after)
+                events += made
+                staged.append(held)
                 if timed is not None:
-                    timed.add(header_of_copy("copy in", array.nbytes), made)
+                    for event in made:
+                        timed.add(header_of_copy("copy in", array.nbytes // len(made)), event)
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)
@@ -252,7 +254,19 @@ class Session:
         for a in filled.values():
             a.block.was_written(done)
         results = [(array, result) for array, result, _ in pairs]
-        return StartedCall(self, done, events, binding, results, (words, timed))
+        return StartedCall(self, done, events, (binding, staged), results, (words, timed))
+
+    def _upload_of_a_call(
+        self, array: np.ndarray, to: TensorPart, after: list[pyopencl.Event]
+    ) -> tuple[list[pyopencl.Event], np.ndarray]:
+        """Copies of an input to its place: their events, and what stays as it is until they are complete."""
+        if self._pinned is not None and is_staged(array.nbytes):
+            found = staged_upload(self._pinned, self._queue, to, array, after)
+            if found is not None:
+                return found
+        copy = self._cl.enqueue_copy
+        event = copy(self._queue, to.buffer, array, dst_offset=to.offset, is_blocking=False, wait_for=after)
+        return [event], array
 
     def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None) -> None:
         """Put the kernels of a call into the queue."""
@@ -347,13 +361,13 @@ class StartedCall:
         session: Session,
         event: pyopencl.Event,
         events: list[pyopencl.Event],
-        binding: _Binding,
+        held: object,
         results: Sequence[tuple[np.ndarray, np.ndarray]],
         rest: tuple[np.ndarray | None, TimedEvents | None],
     ):
         self.event, self.context = event, session.context
         driver_use().keep(self)
-        self._binding = binding  # what was recorded stays until it is done
+        self._held = held  # what was recorded, and what is copied from, stays until it is done
         self._session, self._events, self._results = session, events, results
         self._found, self._timed = rest
         self._ticket = begin_work()
@@ -384,5 +398,5 @@ class StartedCall:
             self._session.check_indices(found)
         for array, result in self._results:
             if array is not result:
-                np.copyto(array, result)
-        self._results = ()
+                copy_by_threads(array, result)
+        self._results, self._held = (), None

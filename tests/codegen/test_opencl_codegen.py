@@ -169,7 +169,7 @@ def test_a_large_convolution_computes_several_channels_a_work_item_and_stores_it
 
 
 @pytest.mark.parametrize(
-    ("shape", "guarded"), [((128,), False), ((130,), True), ((Any("n"),), True), ((Any("n"), 64), False)]
+    ("shape", "guarded"), [((128,), False), ((130,), True), ((Any("n"),), True), ((Any("n"), 256), False)]
 )
 def test_only_a_global_size_that_is_padded_has_a_guard(shape, guarded):
     x = Var("x", TensorType(shape))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,10 +18,13 @@ from byoc.ir.types import TensorType
 from byoc.relay.expr import Function, Var
 from byoc.te import compute, placeholder
 
+LARGE = replace(ANY_GPU, units=132)
+
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    monkeypatch.setattr(backend, "profile_for", lambda options: ANY_GPU)
+    """A large one, for which these tensors have too few tiles (``test_opencl_turned_tiles.py``)."""
+    monkeypatch.setattr(backend, "profile_for", lambda options: LARGE)
 
 
 def moved(array, axes, dtype="float32", extra=lambda v: v):
@@ -102,6 +107,6 @@ def test_others_are_filled_element_by_element(on_gpu, shape, axes):
 def test_it_is_one_of_the_schedules_that_are_tried():
     x = placeholder((256, 512), "float32", "x")
     stage = compute((512, 256), lambda i, j: x[j, i], "turned")
-    space = stage_space(stage, Simplifier(), ANY_GPU)
-    assert space[0][1] == Choice.of("sector", local=64) and {c.kind for _, c in space} == {"sector", "item"}
+    space = stage_space(stage, Simplifier(), LARGE)
+    assert space[0][1] == Choice.of("sector", local=64) and {c.kind for _, c in space} == {"turn", "sector", "item"}
     assert {c.kind for _, c in stage_space(stage, Simplifier(), ANY_CPU)} == {"item"}

@@ -45,6 +45,9 @@ class ImageExprWriter(ExprWriter):
             return self.call("to_float16", "float32", found)
         return f"((half){found})" if tensor.dtype == "float16" else found
 
+    def has_address(self, tensor: Tensor) -> bool:
+        return tensor not in self.images and tensor not in self.texels
+
     def read(self, tensor: Tensor, x: str, y: str) -> str:
         """The texel at *x* and *y* of an image."""
         return f"read_imagef({self.names(tensor, tensor.name)}, (int2)({x}, {y}))"

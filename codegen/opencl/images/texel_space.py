@@ -49,7 +49,7 @@ def texel_tiles(stage: Tensor) -> list[TexelTile]:
 def texel_space(stage: Tensor, images: ImageTensors, simplify: Simplifier, profile: DeviceProfile) -> Ranked:
     """Every tile of *stage* with every work-group, the model's first."""
     options = _options(stage, images, simplify, profile)
-    return ranked_options(options, roughly([stage], profile), LOCAL_SIZE, profile)
+    return ranked_options(options, roughly([stage], profile), profile)
 
 
 def texel_plan(
@@ -67,8 +67,8 @@ def _options(stage: Tensor, images: ImageTensors, simplify: Simplifier, profile:
     for tile in texel_tiles(stage):
         items = _items(stage, tile)
 
-        def make(when: tuple[Range, ...], local: int | None, tile: TexelTile = tile) -> KernelPlan:
-            return texel_kernel(stage, images, simplify, tile, LOCAL_SIZE if local is None else local)
+        def make(when: tuple[Range, ...], local: int, tile: TexelTile = tile) -> KernelPlan:
+            return texel_kernel(stage, images, simplify, tile, local)
 
         idle = math.log2(max(LOCAL_SIZE * profile.units / items, 1.0))
         wasted = math.log2(items * tile.texels / whole)

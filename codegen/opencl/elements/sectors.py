@@ -13,7 +13,7 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
-from byoc.codegen.opencl.device.statements import LOCAL_SIZE, StoreVector, WorkItem
+from byoc.codegen.opencl.device.statements import StoreVector, WorkItem
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr
 from byoc.te.expr import Reduce
@@ -56,10 +56,14 @@ def axis_of_neighbours(nest: Nest, simplify: Simplifier) -> Index | None:
     return beside[0] if beside else None
 
 
-def sector_kernel(nest: Nest, beside: Index, simplify: Simplifier, local: int | None = None) -> KernelPlan:
-    """A work-item a sector of the last axis; the next one is next to it along *beside*."""
-    size = LOCAL_SIZE if local is None else local
-    last = next(a for a in reversed(nest.axes) if a.extent != 1)
+def last_axis(nest: Nest) -> Index:
+    """The axis along which *nest* fills neighbours. Raises StopIteration where there is one element."""
+    return next(a for a in reversed(nest.axes) if a.extent != 1)
+
+
+def sector_kernel(nest: Nest, beside: Index, simplify: Simplifier, local: int) -> KernelPlan:
+    """A work-item a sector of the last axis, *local* of them a group; the next is next to it along *beside*."""
+    last = last_axis(nest)
     width = sector_width(nest.stage.dtype)
     sector = Index("sector", int(last.extent) // width)
     others = [a for a in nest.axes if a is not last and a is not beside]
@@ -67,7 +71,7 @@ def sector_kernel(nest: Nest, beside: Index, simplify: Simplifier, local: int | 
     places: list[PrimExpr] = [sector * width + k for k in range(width)]
     values = [substitute_axes(nest.value, [last], [place]) for place in places]
     store = StoreVector(nest.stage, _at(nest.indices, last, places[0]), values)
-    return KernelPlan("sector", [WorkItem(item, size), *axes, store], as_index(item.extent), local=size)
+    return KernelPlan("sector", [WorkItem(item, local), *axes, store], as_index(item.extent), local=local)
 
 
 def _at(indices: Sequence[PrimExpr], axis: Index, place: PrimExpr) -> list[PrimExpr]:
