@@ -2,7 +2,7 @@
 
 The weights of a convolution have the positions of its window last; a step goes over channels. Constants are turned
 when they are compiled. Another operand is turned where the model takes that to pay: by the stage that computes it, when
-only the product reads that, else by one of its own; ``sectors.py`` has the kernels of both.
+only the product reads that, else by one of its own; ``elements`` has the kernels of both.
 """
 
 from __future__ import annotations
