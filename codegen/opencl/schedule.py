@@ -43,7 +43,7 @@ from byoc.codegen.opencl.device.statements import (
 )
 from byoc.codegen.opencl.elements.sectors import axis_of_neighbours, sector_kernel, sector_width
 from byoc.codegen.opencl.elements.turned_tiles import ITEMS as TURNING_ITEMS
-from byoc.codegen.opencl.elements.turned_tiles import enough_tiles, turned_kernel
+from byoc.codegen.opencl.elements.turned_tiles import enough_tiles, local_bytes, turned_kernel
 from byoc.codegen.opencl.elements.vectors import ITEMS_OF_A_UNIT, WIDTH, VectorStage
 from byoc.codegen.opencl.products.candidates import TileCandidate, candidates
 from byoc.codegen.opencl.products.shape import block_product
@@ -146,7 +146,7 @@ def _exchanges(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iter
     beside = axis_of_neighbours(nest, simplify)
     if beside is None:
         return
-    if profile.max_group >= TURNING_ITEMS:
+    if profile.max_group >= TURNING_ITEMS and profile.local_memory >= local_bytes(nest.stage.dtype):
         tiles = enough_tiles(nest, beside, profile.units, simplify)
         yield ScheduleOption(
             Choice.of("turn"), _open([tiles]), lambda when, _: turned_kernel(nest, beside, simplify, when)

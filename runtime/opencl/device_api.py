@@ -24,9 +24,9 @@ from byoc.runtime.devices.device_api import (
 )
 from byoc.runtime.devices.waiting import sleeping, wait_until
 from byoc.runtime.opencl.build import build_program
+from byoc.runtime.opencl.commands.waiting import is_complete
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.waiting import is_complete
 
 if TYPE_CHECKING:
     import pyopencl

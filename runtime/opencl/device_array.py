@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from byoc.runtime.core.errors import DeviceError, DeviceMemoryError
+from byoc.runtime.opencl.commands.waiting import is_complete, wait_for
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_memory import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice
 from byoc.runtime.opencl.pinned import host_array, result_pieces
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.device_tensor import DeviceTensor
 
@@ -71,15 +71,27 @@ class MemoryBlock:
         self.blocks, self.buffer, self.size = blocks, buffer, size
         self.events = events
         self.written: pyopencl.Event | None = None
+        self._behind: list[pyopencl.CommandQueue] = []  # queues, all of whose next commands are behind the writer
 
-    def was_written(self, event: pyopencl.Event) -> None:
-        """The block holds what is there behind *event*."""
+    def was_written(self, event: pyopencl.Event, queue: pyopencl.CommandQueue) -> None:
+        """The block holds what is there behind *event*, of *queue*."""
         self.written, self.events = event, [event]
+        self._behind = [queue]
 
-    def is_read(self, event: pyopencl.Event) -> None:
-        """The block is read until *event*."""
+    def is_read(self, event: pyopencl.Event, queue: pyopencl.CommandQueue) -> None:
+        """The block is read until *event*, of *queue*, in which that stands behind what wrote it."""
         self.events = [e for e in self.events if not is_complete(e)]
         self.events.append(event)
+        if queue not in self._behind:
+            self._behind.append(queue)
+
+    def to_wait_for(self, queue: pyopencl.CommandQueue) -> list[pyopencl.Event]:
+        """What a command of *queue* that reads the block has to wait for: what wrote it.
+
+        Nothing where an earlier command of that queue, which is in order, did. That an event has come is not enough:
+        NVIDIA's driver says so of a copy to pageable memory before the host has it.
+        """
+        return [] if self.written is None or queue in self._behind else [self.written]
 
     def __del__(self) -> None:
         self.blocks.give_back(self.size, self.buffer, self.events)
@@ -118,17 +130,17 @@ class DeviceArray(DeviceTensor):
         block = self.block
         started = self._started(array, block.blocks.to_device, (block.buffer, array), block.events)
         if started.event is not None:
-            block.was_written(started.event)
+            block.was_written(started.event, block.blocks.to_device)
             self._counts.bytes_in += array.nbytes
         return started
 
     @in_driver
     def start_read(self, array: np.ndarray) -> StartedCopy:
         block = self.block
-        behind = [block.written] if block.written is not None else []
+        behind = block.to_wait_for(block.blocks.to_host)
         started = self._started(array, block.blocks.to_host, (array, block.buffer), behind)
         if started.event is not None:
-            block.is_read(started.event)
+            block.is_read(started.event, block.blocks.to_host)
             self._counts.bytes_out += array.nbytes
         return started
 

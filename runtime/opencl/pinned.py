@@ -21,15 +21,17 @@ import numpy as np
 
 from byoc.runtime.core.errors import DeviceError
 from byoc.runtime.core.ndarray import numpy_dtype
+from byoc.runtime.core.processor import usable_processors
 from byoc.runtime.opencl.device_memory import capacity_of
 from byoc.runtime.opencl.devices import OpenDevice, import_pyopencl, open_device
 from byoc.runtime.opencl.process import driver_use, in_driver
-from byoc.runtime.opencl.staged_copies import is_staged
 
 if TYPE_CHECKING:
     import pyopencl
 
-LARGEST_RESULT = 2 << 20  # bytes; of more the host's own copy takes as long as the driver's
+LARGEST_RESULT = 2 << 20  # bytes; of more one thread's copy takes as long as the driver's
+LEAST_STAGED, LARGEST_STAGED = 8 << 20, 64 << 20  # bytes that several threads copy faster; such memory is scarce
+FEWEST_PROCESSORS = 4  # for them
 KEPT_PIECES = 4  # of one size
 
 
@@ -98,6 +100,11 @@ def landing(pieces: PinnedPieces | None, array: np.ndarray) -> np.ndarray:
         with suppress(pieces.cl.Error):  # there is no more such memory, and the driver has some of its own
             return pieces.take(array.shape, array.dtype)
     return array if array.flags.c_contiguous and array.flags.writeable else np.empty(array.shape, array.dtype)
+
+
+def is_staged(nbytes: int) -> bool:
+    """Whether an array of so many bytes passes through pieces part by part (``staged_copies.py``)."""
+    return LEAST_STAGED <= nbytes <= LARGEST_STAGED and usable_processors() >= FEWEST_PROCESSORS
 
 
 def host_array(pieces: PinnedPieces | None, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -32,6 +32,7 @@ from byoc.runtime.opencl.commands.command_buffer import CommandBuffers, command_
 from byoc.runtime.opencl.commands.event_free_launches import event_free_launches
 from byoc.runtime.opencl.commands.launches import LaunchList
 from byoc.runtime.opencl.commands.options import RunOptions
+from byoc.runtime.opencl.commands.waiting import is_complete, wait_for
 from byoc.runtime.opencl.counts import DeviceCounts
 from byoc.runtime.opencl.device_array import DeviceArray, blocks_of
 from byoc.runtime.opencl.device_memory import FunctionMemory, TensorPart
@@ -43,9 +44,8 @@ from byoc.runtime.opencl.launches import FunctionPlan
 from byoc.runtime.opencl.pinned import PinnedPieces, landing, result_pieces
 from byoc.runtime.opencl.process import driver_use, in_driver
 from byoc.runtime.opencl.ready_kernels import ReadyKernels
-from byoc.runtime.opencl.staged_copies import copy_by_threads, is_staged, staged_upload
+from byoc.runtime.opencl.staged_copies import copy_by_threads, upload
 from byoc.runtime.opencl.timed_events import OnTimes, TimedEvents, header_of_copy
-from byoc.runtime.opencl.waiting import is_complete, wait_for
 from byoc.runtime.region.abandoned_work import abandon
 from byoc.runtime.region.call import Pending
 from byoc.runtime.region.device_tensor import DeviceTensor
@@ -207,8 +207,7 @@ class Session:
         first = self._plan.first_output
         read = {k: a for k, a in enumerate(inputs) if isinstance(a, DeviceArray)}
         filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
-        # events that have come stay in: NVIDIA's driver says so of a copy to pageable memory before the host has it
-        after = [*after, *(a.block.written for a in read.values() if a.block.written is not None)]
+        after = [*after, *(event for a in read.values() for event in a.block.to_wait_for(self._queue))]
         after += [event for a in filled.values() for event in a.block.events]
         given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
         binding = self.bindings[tuple(sizes.items()), given]
@@ -224,7 +223,7 @@ class Session:
         for k, array in arrays.items():
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
-                made, held = self._upload_of_a_call(np.asarray(array, order="C"), binding.parts[k], after)
+                made, held = upload(cl, self._pinned, queue, binding.parts[k], np.asarray(array, order="C"), after)
                 events += made
                 staged.append(held)
                 if timed is not None:
@@ -250,23 +249,11 @@ class Session:
         self._last = done = cl.enqueue_marker(queue)
         queue.flush()
         for a in read.values():
-            a.block.is_read(done)
+            a.block.is_read(done, queue)
         for a in filled.values():
-            a.block.was_written(done)
+            a.block.was_written(done, queue)
         results = [(array, result) for array, result, _ in pairs]
         return StartedCall(self, done, events, (binding, staged), results, (words, timed))
-
-    def _upload_of_a_call(
-        self, array: np.ndarray, to: TensorPart, after: list[pyopencl.Event]
-    ) -> tuple[list[pyopencl.Event], np.ndarray]:
-        """Copies of an input to its place: their events, and what stays as it is until they are complete."""
-        if self._pinned is not None and is_staged(array.nbytes):
-            found = staged_upload(self._pinned, self._queue, to, array, after)
-            if found is not None:
-                return found
-        copy = self._cl.enqueue_copy
-        event = copy(self._queue, to.buffer, array, dst_offset=to.offset, is_blocking=False, wait_for=after)
-        return [event], array
 
     def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None) -> None:
         """Put the kernels of a call into the queue."""

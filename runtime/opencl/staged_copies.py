@@ -12,31 +12,45 @@ import functools
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from byoc.runtime.core.processor import usable_processors
+from byoc.runtime.opencl.pinned import PinnedPieces, is_staged
 
 if TYPE_CHECKING:
     import pyopencl
 
     from byoc.runtime.opencl.device_memory import TensorPart
-    from byoc.runtime.opencl.pinned import PinnedPieces
 
-LEAST, LARGEST = 8 << 20, 64 << 20  # bytes of an array that goes so; pinned memory is scarce
 PART = 4 << 20  # bytes
-FEWEST_PROCESSORS, MOST_THREADS = 4, 8
-
-
-def is_staged(nbytes: int) -> bool:
-    """Whether an array of so many bytes goes by parts."""
-    return LEAST <= nbytes <= LARGEST and usable_processors() >= FEWEST_PROCESSORS
+MOST_THREADS = 8
 
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(min(MOST_THREADS, usable_processors()), thread_name_prefix="byoc-copies")
+
+
+def upload(
+    cl: ModuleType,
+    pieces: PinnedPieces | None,
+    queue: pyopencl.CommandQueue,
+    to: TensorPart,
+    array: np.ndarray,
+    after: Sequence[pyopencl.Event],
+) -> tuple[list[pyopencl.Event], np.ndarray]:
+    """Copies of *array*, which is C-contiguous, to the device, put into *queue* behind *after*, by *pieces* if it pays.
+
+    Given are their events and what has to stay as it is until these are complete. Raises pyopencl's error.
+    """
+    found = staged_upload(pieces, queue, to, array, after) if pieces and is_staged(array.nbytes) else None
+    if found is not None:
+        return found
+    event = cl.enqueue_copy(queue, to.buffer, array, dst_offset=to.offset, is_blocking=False, wait_for=after)
+    return [event], array
 
 
 def staged_upload(
@@ -46,11 +60,7 @@ def staged_upload(
     array: np.ndarray,
     after: Sequence[pyopencl.Event],
 ) -> tuple[list[pyopencl.Event], np.ndarray] | None:
-    """Copies of *array*, which is C-contiguous, to the device, put into *queue* behind *after*.
-
-    Given are their events and what has to stay as it is until these are complete; None where the array has to go
-    another way: there is no more pinned memory, or Python is ending. Raises pyopencl's error.
-    """
+    """As :func:`upload`, part by part; None where that cannot be: no pinned memory is left, or Python is ending."""
     cl, source = pieces.cl, _bytes_of(array)
     try:
         piece = pieces.take((source.size,), source.dtype)

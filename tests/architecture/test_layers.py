@@ -117,6 +117,7 @@ LAYERS = {
         "byoc.codegen.tune",
         "byoc.codegen.opencl.tuning",
         "byoc.codegen.opencl.device",
+        "byoc.codegen.opencl.elements",
         "byoc.codegen.opencl.cpu",
         "byoc.codegen.opencl.products",
         "byoc.codegen.opencl.winograd",

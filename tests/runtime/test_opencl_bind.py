@@ -238,3 +238,35 @@ def test_mistakes_are_one_sentence():
         bound.run({"x": state.reshape((64,)), "state": state})
     with pytest.raises(DeviceError, match="no region of this model runs on a device that keeps tensors"):
         byoc.compile(turning_state(), ["c"]).bind().to_device(x)
+
+
+def test_a_call_waits_once_for_what_another_queue_wrote(monkeypatch):
+    pyopencl = import_pyopencl()
+    bound = byoc.compile(turning_state(), ["opencl"]).bind(["next"])
+    waits, barrier = [], pyopencl.enqueue_barrier
+
+    def counted(queue, wait_for=None):
+        waits.append(len(wait_for))
+        return barrier(queue, wait_for=wait_for)
+
+    first, second = np.random.default_rng(1).standard_normal((2, 4, D)).astype("float32")
+    there = {"x": bound.to_device(first), "state": bound.to_device(second)}
+    monkeypatch.setattr(pyopencl, "enqueue_barrier", counted)
+    for k in range(4):
+        _, state = bound.run(there)
+        np.testing.assert_allclose(state.numpy(), np.tanh(first + second), rtol=1e-6)
+        assert waits == [2], k
+    waits.clear()
+    there["x"].fill(second)
+    _, state = bound.run(there)
+    assert waits, "another queue wrote it anew"
+    np.testing.assert_allclose(state.numpy(), np.tanh(second + second), rtol=1e-6)
+    waits.clear()
+    _, after = bound.run({"x": there["x"], "state": state})
+    assert not waits, "the same queue made it"
+    np.testing.assert_allclose(after.numpy(), np.tanh(second + np.tanh(2 * second)), rtol=1e-6)
+    other = byoc.compile(turning_state(), ["opencl"]).bind(["next"])
+    _, after = other.run({"x": there["x"], "state": after})
+    assert waits, "of another library's queue"
+    last = np.tanh(second + np.tanh(second + np.tanh(2 * second)))
+    np.testing.assert_allclose(after.numpy(), last, rtol=1e-6)

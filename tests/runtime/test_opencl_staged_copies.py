@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import byoc
-from byoc.runtime.opencl import pinned, session, staged_copies
+from byoc.runtime.opencl import pinned, staged_copies
 
 SHAPE = (61, 257)
 
@@ -18,17 +18,18 @@ SHAPE = (61, 257)
 def staged(monkeypatch):
     """As on a device with memory of its own, beside many processors: the arrays that went by parts."""
     monkeypatch.setattr(pinned, "shares_memory", lambda opened: False)
-    monkeypatch.setattr(staged_copies, "LEAST", 1 << 12)
+    monkeypatch.setattr(pinned, "LEAST_STAGED", 1 << 12)
     monkeypatch.setattr(staged_copies, "PART", 1 << 12)
-    monkeypatch.setattr(staged_copies, "usable_processors", lambda: 8)
+    monkeypatch.setattr(pinned, "usable_processors", lambda: 8)
     gone: list[int] = []
+    by_parts = staged_copies.staged_upload
 
     def upload(*arguments):
-        found = staged_copies.staged_upload(*arguments)
+        found = by_parts(*arguments)
         gone.append(arguments[3].nbytes if found is not None else 0)
         return found
 
-    monkeypatch.setattr(session, "staged_upload", upload)
+    monkeypatch.setattr(staged_copies, "staged_upload", upload)
     return gone
 
 
@@ -101,8 +102,8 @@ def test_a_profile_has_the_bytes_of_all_parts(staged):
 
 
 def test_arrays_that_lie_apart_are_copied_whole(monkeypatch):
-    monkeypatch.setattr(staged_copies, "usable_processors", lambda: 8)
-    monkeypatch.setattr(staged_copies, "LEAST", 1)
+    monkeypatch.setattr(pinned, "usable_processors", lambda: 8)
+    monkeypatch.setattr(pinned, "LEAST_STAGED", 1)
     source = np.arange(24.0).reshape(4, 6)
     for target in (np.zeros((4, 6)), np.zeros((8, 6))[::2], np.zeros((6, 4)).T):
         staged_copies.copy_by_threads(target, source)
@@ -114,5 +115,5 @@ def test_arrays_that_lie_apart_are_copied_whole(monkeypatch):
     [(8, 8 << 20, True), (8, (8 << 20) - 1, False), (2, 9 << 20, False), (8, 65 << 20, False)],
 )
 def test_which_arrays_go_so(monkeypatch, processors, nbytes, goes):
-    monkeypatch.setattr(staged_copies, "usable_processors", lambda: processors)
-    assert staged_copies.is_staged(nbytes) is goes
+    monkeypatch.setattr(pinned, "usable_processors", lambda: processors)
+    assert pinned.is_staged(nbytes) is goes

@@ -6,7 +6,7 @@ import pytest
 
 from byoc.runtime.core.errors import RunTimeoutError
 from byoc.runtime.core.time_limit import time_limit
-from byoc.runtime.opencl.waiting import wait_for
+from byoc.runtime.opencl.commands.waiting import wait_for
 
 
 class LazyQueue:

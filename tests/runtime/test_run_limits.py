@@ -21,7 +21,7 @@ from byoc.errors import RunTimeoutError, UserError
 from byoc.runtime import cpu
 from byoc.runtime.core.errors import RegionTimeoutError
 from byoc.runtime.core.time_limit import seconds_left, time_limit
-from byoc.runtime.opencl.waiting import wait_for
+from byoc.runtime.opencl.commands.waiting import wait_for
 from byoc.runtime.region import abandoned_work
 from byoc.runtime.region.abandoned_work import at_work, hold
 from byoc.runtime.region.vendor_time_limit import within_time_limit

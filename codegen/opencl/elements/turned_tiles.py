@@ -43,7 +43,7 @@ def turned_kernel(nest: Nest, beside: Index, simplify: Simplifier, when: tuple[R
     """
     last = last_axis(nest)
     stage, width = nest.stage, VECTOR_BYTES // dtype_bytes(nest.stage.dtype)
-    tile = placeholder((BESIDE, LAST + max(BANK_BYTES // dtype_bytes(stage.dtype), 1)), stage.dtype, "tile")
+    tile = placeholder((BESIDE, _line(stage.dtype)), stage.dtype, "tile")
     across, down = Index("across", _blocks(beside, BESIDE)), Index("down", _blocks(last, LAST))
     others = [a for a in nest.axes if a is not beside and a is not last]
     group, axes = numbered("group", [*others, down, across], simplify)
@@ -66,10 +66,23 @@ def turned_kernel(nest: Nest, beside: Index, simplify: Simplifier, when: tuple[R
     )
 
 
-Block = tuple[Index, Index]  # the number of a tile along an axis, and the axis
+def local_bytes(dtype: str) -> int:
+    """What a tile takes of local memory.
+
+    >>> local_bytes("float32"), local_bytes("float64")
+    (8448, 16896)
+    """
+    return BESIDE * _line(dtype) * dtype_bytes(dtype)
 
 
-def _filled(nest: Nest, tile: Tensor, across: Block, down: Block, item: Index) -> list[Stmt]:
+def _line(dtype: str) -> int:
+    return LAST + max(BANK_BYTES // dtype_bytes(dtype), 1)
+
+
+TiledAxis = tuple[Index, Index]  # the number of a tile along an axis, and the axis
+
+
+def _filled(nest: Nest, tile: Tensor, across: TiledAxis, down: TiledAxis, item: Index) -> list[Stmt]:
     """Neighbours read neighbours: they lie side by side along the axis of *across*."""
     lines = ITEMS // BESIDE
     line = Index("line", LAST // lines)
@@ -81,7 +94,7 @@ def _filled(nest: Nest, tile: Tensor, across: Block, down: Block, item: Index) -
     return _inside(across[1], BESIDE, place_across, loop)
 
 
-def _stored(nest: Nest, tile: Tensor, across: Block, down: Block, item: Index, width: int) -> list[Stmt]:
+def _stored(nest: Nest, tile: Tensor, across: TiledAxis, down: TiledAxis, item: Index, width: int) -> list[Stmt]:
     """Neighbours store neighbours, each a vector along the last axis."""
     per_line = LAST // width
     lines = ITEMS // per_line
