@@ -154,9 +154,11 @@ def _exchanges(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iter
     width = sector_width(nest.stage.dtype)
     left = Range.of([a.extent for a in nest.axes], simplify, least=ENOUGH_ITEMS * width)
     items = _number(left) // width
-    yield ScheduleOption(
-        Choice.of("sector"), _open([left]), lambda _, local: sector_kernel(nest, beside, simplify, local), items
-    )
+
+    def sectors(when: tuple[Range, ...], local: int) -> KernelPlan:
+        return sector_kernel(nest, beside, simplify, local, when)
+
+    yield ScheduleOption(Choice.of("sector"), _open([left]), sectors, items)
 
 
 def _vectors(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterator[ScheduleOption]:
@@ -167,9 +169,11 @@ def _vectors(nest: Nest, simplify: Simplifier, profile: DeviceProfile) -> Iterat
     left = Range.of([a.extent for a in nest.axes], simplify, least=WIDTH * ITEMS_OF_A_UNIT * profile.units)
     items = _number(left) // WIDTH
     own = items_of_a_group(items, profile)
-    yield ScheduleOption(
-        Choice.of("vector"), _open([left]), lambda _, local: found.kernel(simplify, local), items, local=own
-    )
+
+    def vectors(when: tuple[Range, ...], local: int) -> KernelPlan:
+        return found.kernel(simplify, local, when)
+
+    yield ScheduleOption(Choice.of("vector"), _open([left]), vectors, items, local=own)
 
 
 def _only_reduction(nest: Nest) -> Reduce | None:

@@ -16,8 +16,7 @@ import functools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from byoc.runtime.core.errors import DeviceError
@@ -47,20 +46,10 @@ class DriverUse:
         """Raises DeviceError in a child of the process that uses OpenCL."""
         self._process.require()
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """A call into the driver. Raises DeviceError in a child process, and while Python ends."""
-        entered = self.enter()
-        try:
-            yield
-        finally:
-            if entered:
-                self.leave()
-
     def enter(self) -> bool:
-        """Begin a call, which :meth:`leave` ends; False within a call of this thread, which has an end already.
+        """Begin a call into the driver, which :meth:`leave` ends; False within another call of this thread.
 
-        Raises DeviceError as :meth:`call`.
+        Raises DeviceError in a child process, and while Python ends.
         """
         self.require_own_process()
         thread = threading.get_ident()
@@ -100,7 +89,7 @@ def driver_use() -> DriverUse:
 
 
 def in_driver(function: Callable[Args, Result]) -> Callable[Args, Result]:
-    """Make *function* a call into the driver (:meth:`DriverUse.call`)."""
+    """Make *function* a call into the driver (:meth:`DriverUse.enter`)."""
 
     @functools.wraps(function)
     def inside(*args: Args.args, **named: Args.kwargs) -> Result:

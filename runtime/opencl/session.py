@@ -224,11 +224,11 @@ class Session:
             if array.nbytes:
                 self._counts.bytes_in += array.nbytes
                 made, held = upload(cl, self._pinned, queue, binding.parts[k], np.asarray(array, order="C"), after)
-                events += made
                 staged.append(held)
-                if timed is not None:
-                    for event in made:
-                        timed.add(header_of_copy("copy in", array.nbytes // len(made)), event)
+                for event, nbytes in made:
+                    events.append(event)
+                    if timed is not None:
+                        timed.add(header_of_copy("copy in", nbytes), event)
         if self._found is not None:
             self._found.begin()
         self._enqueue_kernels(binding.launches, timed)

@@ -15,11 +15,11 @@ from byoc.codegen.opencl import backend
 from byoc.codegen.opencl.device.choosing import items_of_a_group
 from byoc.codegen.opencl.device.profile import ANY_CPU, ANY_GPU
 from byoc.codegen.opencl.elements.vectors import VectorStage
-from byoc.codegen.opencl.schedule import stage_space
+from byoc.codegen.opencl.schedule import schedule_stage, stage_space
 from byoc.ir.types import Any, TensorType
 from byoc.relay.expr import Function, Var
 from byoc.te import compute, placeholder
-from byoc.te.expr import Select
+from byoc.te.expr import Select, Size
 
 SMALL = replace(ANY_GPU, units=1)
 
@@ -148,3 +148,15 @@ def test_groups_are_large_where_a_device_has_enough_of_them():
     assert [items_of_a_group(n, ANY_GPU) for n in (0, 8 * 256 * 16 - 1, 8 * 256 * 16)] == [64, 64, 256]
     assert items_of_a_group(1 << 30, ANY_CPU) == 64
     assert items_of_a_group(1 << 30, replace(ANY_GPU, max_group=128)) == 128
+
+
+def test_free_sizes_have_a_kernel_for_few_elements_too():
+    """Which one is taken is a range of the call's sizes: without it the first would be taken for all."""
+    x, n = placeholder((Size("n"), 128), "float32", "x"), Size("n")
+    for stage in (
+        compute((n, 128), lambda i, j: x[i, j] + 1.0, "vector"),
+        compute((128, n, 256), lambda i, j, k: placeholder((n, 256, 128), "float32", "y")[j, k, i], "turn"),
+    ):
+        plans = schedule_stage(stage, Simplifier(), SMALL)
+        assert [p.schedule for p in plans][:1] == [stage.name] and plans[-1].schedule == "item"
+        assert all(p.when for p in plans[:-1]) and not plans[-1].when

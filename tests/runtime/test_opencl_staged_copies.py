@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -80,16 +81,24 @@ def test_the_drivers_way_where_there_is_no_pinned_memory(staged, monkeypatch):
 
 
 @pytest.mark.needs_opencl
-def test_the_drivers_way_where_no_thread_can_be_had(staged, monkeypatch):
-    class Ended:
-        def submit(self, *_):
-            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+@pytest.mark.parametrize("had", [0, 3])
+def test_the_caller_copies_what_no_thread_takes_any_more(staged, monkeypatch, had):
+    class Ending:
+        def __init__(self, threads):
+            self.left, self.threads = had, threads
+
+        def submit(self, *what):
+            self.left -= 1
+            if self.left < 0:
+                raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+            return self.threads.submit(*what)
 
     library = doubled()
-    monkeypatch.setattr(staged_copies, "_threads", Ended)
     x = np.random.default_rng(1).standard_normal(SHAPE).astype("float32")
-    np.testing.assert_array_equal(library(x), 2 * x)
-    assert staged == [0]
+    with ThreadPoolExecutor(2) as threads:
+        monkeypatch.setattr(staged_copies, "_threads", functools.cache(lambda: Ending(threads)))
+        np.testing.assert_array_equal(library(x), 2 * x)
+    assert staged == [x.nbytes]
 
 
 @pytest.mark.needs_opencl

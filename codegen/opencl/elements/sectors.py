@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered
 from byoc.codegen.opencl.device.statements import StoreVector, WorkItem
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr
@@ -61,8 +61,13 @@ def last_axis(nest: Nest) -> Index:
     return next(a for a in reversed(nest.axes) if a.extent != 1)
 
 
-def sector_kernel(nest: Nest, beside: Index, simplify: Simplifier, local: int) -> KernelPlan:
-    """A work-item a sector of the last axis, *local* of them a group; the next is next to it along *beside*."""
+def sector_kernel(
+    nest: Nest, beside: Index, simplify: Simplifier, local: int, when: tuple[Range, ...] = ()
+) -> KernelPlan:
+    """A work-item a sector of the last axis, *local* of them a group; the next is next to it along *beside*.
+
+    For calls in which all of *when* holds.
+    """
     last = last_axis(nest)
     width = sector_width(nest.stage.dtype)
     sector = Index("sector", int(last.extent) // width)
@@ -70,9 +75,10 @@ def sector_kernel(nest: Nest, beside: Index, simplify: Simplifier, local: int) -
     item, axes = numbered("item", [*others, sector, beside], simplify)
     places: list[PrimExpr] = [sector * width + k for k in range(width)]
     values = [substitute_axes(nest.value, [last], [place]) for place in places]
-    store = StoreVector(nest.stage, _at(nest.indices, last, places[0]), values)
-    return KernelPlan("sector", [WorkItem(item, local), *axes, store], as_index(item.extent), local=local)
+    store = StoreVector(nest.stage, at_place(nest.indices, [last], [places[0]]), values)
+    return KernelPlan("sector", [WorkItem(item, local), *axes, store], as_index(item.extent), when=when, local=local)
 
 
-def _at(indices: Sequence[PrimExpr], axis: Index, place: PrimExpr) -> list[PrimExpr]:
-    return [substitute_axes(i, [axis], [place]) for i in indices]
+def at_place(indices: Sequence[PrimExpr], axes: Sequence[Index], places: Sequence[PrimExpr]) -> list[PrimExpr]:
+    """*indices* with *places* for *axes*."""
+    return [substitute_axes(i, axes, places) for i in indices]

@@ -9,12 +9,11 @@ few tiles stays with sectors, since each tile is a whole group.
 from __future__ import annotations
 
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.loops import UNROLL, For, IfThenElse, LetStmt, Stmt, Store
 from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered
 from byoc.codegen.opencl.device.statements import GroupBarrier, LocalArray, LocalItem, StoreVector, WorkGroup
-from byoc.codegen.opencl.elements.sectors import last_axis
+from byoc.codegen.opencl.elements.sectors import at_place, last_axis
 from byoc.ir.types import dtype_bytes
 from byoc.te import Dimension, Index, PrimExpr, Tensor, binary, placeholder
 
@@ -101,7 +100,7 @@ def _stored(nest: Nest, tile: Tensor, across: TiledAxis, down: TiledAxis, item: 
     line = Index("line", BESIDE // lines)
     row, column = line * lines + item // per_line, item % per_line * width
     place_across, place_down = across[0] * BESIDE + row, down[0] * LAST + column
-    indices = [substitute_axes(i, [across[1], down[1]], [place_across, place_down]) for i in nest.indices]
+    indices = at_place(nest.indices, [across[1], down[1]], [place_across, place_down])
     store: list[Stmt] = [StoreVector(nest.stage, indices, [tile[row, column + k] for k in range(width)])]
     inside = _inside(across[1], BESIDE, place_across, _inside(down[1], LAST, place_down, store))
     return [For(line, line.extent, inside, UNROLL)]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.simplify import Simplifier, as_index
-from byoc.codegen.opencl.device.kernel_plan import KernelPlan, numbered
+from byoc.codegen.opencl.device.kernel_plan import KernelPlan, Range, numbered
 from byoc.codegen.opencl.device.statements import KernelWriter, OwnText, StoreVector, WorkItem
-from byoc.codegen.opencl.elements.sectors import MOST_NODES
+from byoc.codegen.opencl.elements.sectors import MOST_NODES, at_place
 from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.expr import LOGIC, Binary, Reduce, Select
 from byoc.te.tensor import Load
@@ -45,8 +45,8 @@ class VectorStage:
             return None
         return VectorStage(nest, last, beside)
 
-    def kernel(self, simplify: Simplifier, local: int) -> KernelPlan:
-        """A work-item a vector, *local* of them a group."""
+    def kernel(self, simplify: Simplifier, local: int, when: tuple[Range, ...] = ()) -> KernelPlan:
+        """A work-item a vector, *local* of them a group, for calls in which all of *when* holds."""
         nest, last = self.nest, self.last
         block = Index("block", int(last.extent) // WIDTH)
         item, axes = numbered("item", [block if a is last else a for a in nest.axes], simplify)
@@ -55,11 +55,12 @@ class VectorStage:
             load: tuple(placeholder((), load.dtype, f"{load.tensor.name}_{k}") for k in range(WIDTH))
             for load in self.beside
         }
-        loads = [LoadVector(own, _at(load, last, places[0])) for load, own in parts.items()]
+        first = {load: load.of(load.tensor, at_place(load.indices, [last], [places[0]])) for load in self.beside}
+        loads = [LoadVector(own, first[load]) for load, own in parts.items()]
         values = [_element(nest.value, parts, k, last, place) for k, place in enumerate(places)]
-        indices = [substitute_axes(i, [last], [places[0]]) for i in nest.indices]
+        indices = at_place(nest.indices, [last], [places[0]])
         code = [WorkItem(item, local), *axes, *loads, StoreVector(nest.stage, indices, values)]
-        return KernelPlan("vector", code, as_index(item.extent), local=local)
+        return KernelPlan("vector", code, as_index(item.extent), when=when, local=local)
 
 
 def _step(load: Load, last: Index, simplify: Simplifier) -> int | None:
@@ -90,10 +91,6 @@ def _is_inside(load: Load, simplify: Simplifier) -> bool:
         return False
     least, most = simplify.poly_bounds(simplify.flat_index(load.tensor, load.indices))
     return least >= 0 and most < math.prod(map(int, shape))
-
-
-def _at(load: Load, axis: Index, place: PrimExpr) -> Load:
-    return load.of(load.tensor, [substitute_axes(i, [axis], [place]) for i in load.indices])
 
 
 def _element(value: PrimExpr, parts: Mapping[Load, Sequence[Tensor]], k: int, last: Index, place: PrimExpr) -> PrimExpr:
