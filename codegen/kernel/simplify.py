@@ -363,6 +363,7 @@ _ATOM_BOUNDS: dict[str, Callable[[Bounds, Bounds], Bounds]] = {
     "mod": _mod_bounds,
     "min": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
     "max": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    "bit_xor": lambda a, b: (0.0, a[1] + b[1]) if min(*a, *b) >= 0 else ANY,  # without the bits that both have
 }
 
 

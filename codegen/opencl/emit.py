@@ -34,6 +34,8 @@ from byoc.codegen.opencl.images.choice import BUFFER, IMAGE, ChosenImages, choos
 from byoc.codegen.opencl.images.texel_space import texel_plan, texel_space
 from byoc.codegen.opencl.kernel_text import KernelUnit, kernel_comment, write_unit
 from byoc.codegen.opencl.launch_plan import WrittenKernels, WrittenProgram, function_plan, launch_work
+from byoc.codegen.opencl.packed.functions import PACKED_SUPPORT
+from byoc.codegen.opencl.packed_products import pack_products
 from byoc.codegen.opencl.products.matrix_format import MATRIX_SUPPORT
 from byoc.codegen.opencl.products.split import SCHEDULE, split_sums
 from byoc.codegen.opencl.products.warpgroup import WARPGROUP_SUPPORT
@@ -53,7 +55,7 @@ from byoc.te.walk import loaded_tensors
 
 FP64 = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 FP16 = "#pragma OPENCL EXTENSION cl_khr_fp16 : enable\n"
-_SUPPORT = {**SUPPORT, **MATRIX_SUPPORT, **WARPGROUP_SUPPORT}  # helpers of kernels, by their names
+_SUPPORT = {**SUPPORT, **MATRIX_SUPPORT, **WARPGROUP_SUPPORT, **PACKED_SUPPORT}  # helpers of kernels, by their names
 TYPED = ("float16",)  # what is a type where the device has cl_khr_fp16
 NO_CONTRACTION = "#pragma OPENCL FP_CONTRACT OFF\n"  # products and sums of different operators round each
 
@@ -245,7 +247,8 @@ def prepare(
     if memory == IMAGE:
         return joined
     operands = compute_windows_in_products(read_through_transposes(joined), profile)
-    return terms_last(use_winograd(fuse_parallel_products(operands), profile, winograd), profile)
+    transformed = use_winograd(fuse_parallel_products(operands), profile, winograd)
+    return terms_last(pack_products(transformed, profile), profile)
 
 
 def emit_prepared(

@@ -21,12 +21,14 @@ class _AtFork:
     """What is done in a child: registered with Python once."""
 
     def __init__(self) -> None:
+        self.generation = 0  # how many forks lie between the first process and this one
         self.locks: weakref.WeakSet[Any] = weakref.WeakSet()  # locks, whose methods for this are Python's own
         self.functions: list[Callable[[], None]] = []
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self)
 
     def __call__(self) -> None:
+        self.generation += 1
         for lock in list(self.locks):
             lock._at_fork_reinit()
         for function in self.functions:
@@ -61,14 +63,15 @@ class OwnProcess:
     """The process that made this object, for what does not work in a child of it: *reason* says why, and what to do."""
 
     def __init__(self, reason: str):
-        self._process, self._reason = os.getpid(), reason
+        self._forks = _at_fork()
+        self._generation, self._reason = self._forks.generation, reason
 
     @property
     def is_this(self) -> bool:
         """Whether this is no child of it."""
-        return os.getpid() == self._process
+        return self._forks.generation == self._generation  # a call of the system for its number costs more
 
     def require(self) -> None:
         """Raises DeviceError in a child of it."""
-        if not self.is_this:
+        if self._forks.generation != self._generation:
             raise DeviceError(self._reason)

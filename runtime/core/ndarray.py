@@ -21,6 +21,7 @@ from byoc.runtime.core.small_types import BITS, extension_dtype
 ALIGNMENT = 64  # bytes: where arrays begin that are handed to generated code, and a line of a processor's cache
 
 
+@functools.lru_cache(maxsize=256)
 def numpy_dtype(name: str) -> np.dtype:
     """The numpy dtype called *name*. Raises UserError for a name that numpy does not know."""
     if name in BITS:

@@ -69,8 +69,16 @@ class TensorSpec:
         dtype = text_of(fields["dtype"], at(where, "dtype"))
         return TensorSpec(text_of(fields["name"], at(where, "name")), shape_of(fields["shape"], dtype, where), dtype)
 
+    @functools.cached_property
+    def fixed_shape(self) -> tuple[int, ...] | None:
+        """The shape where it has no free dimension, else None."""
+        known = tuple(d for d in self.shape if isinstance(d, int))
+        return known if len(known) == len(self.shape) else None
+
     def concrete_shape(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The shape with each name replaced by its size. Raises KeyError for an unbound name or an unknown size."""
+        if self.fixed_shape is not None:
+            return self.fixed_shape
         return tuple(d if isinstance(d, int) else sizes[d] for d in self.shape)  # type: ignore[index]  # None is a KeyError too
 
     def bind(self, array: Shaped, sizes: Sizes) -> None:
@@ -78,6 +86,8 @@ class TensorSpec:
 
         Raises InputError naming the input, what was expected and what was found.
         """
+        if array.shape == self.fixed_shape and dtype_name(array.dtype) == self.dtype:
+            return
         if dtype_name(array.dtype) != self.dtype:
             raise InputError(
                 f"input {self.name!r}: expected dtype {self.dtype}, got {dtype_name(array.dtype)}; "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -45,6 +45,7 @@ class BoundLibrary:
         if unknown is not None:
             raise InputError(f"the model has no output {unknown!r}; its outputs are {', '.join(names)}")
         self.graph, self._lock = graph, new_lock()
+        self.calls = graph.calls
         self.functions = {n.function: module[n.function] for n in graph.calls if n.function != RESHAPE}
         self._specs = {node.name: graph.specs[node.outputs[0]] for node in graph.inputs}
         roots = graph.storage()
@@ -171,18 +172,12 @@ class BoundRun:
 
     def begin(self) -> None:
         """Call the nodes in order; regions of devices may still be at work then."""
-        with self._abandoning():
-            for node in self._graph.calls:
+        try:
+            for node in self._bound.calls:
                 check_time()
                 self._call(node)
-
-    @contextlib.contextmanager
-    def _abandoning(self) -> Iterator[None]:
-        """Where something is raised, what is at work ends first."""
-        try:
-            yield
         except BaseException as error:
-            self.abandon(patience(error))
+            self.abandon(patience(error))  # what is at work ends first
             raise
 
     def put(self, entry: Entry, value: Value) -> None:
@@ -200,8 +195,11 @@ class BoundRun:
 
     def end(self) -> list[Value]:
         """Wait for what is at work, and give the graph's outputs."""
-        with self._abandoning():
+        try:
             self._wait()
+        except BaseException as error:
+            self.abandon(patience(error))
+            raise
         given = [self._values[node.outputs[0]] for node in self._graph.inputs]
         outputs: list[Value] = []
         for head in self._graph.heads:
@@ -265,7 +263,7 @@ class BoundRun:
         value = self._values[entry]
         if isinstance(value, DeviceTensor):
             return value if function.holds(value) else value.numpy()
-        if self._at_work and any(entry in node.outputs for node in self._graph.calls):
+        if self._at_work and any(entry in node.outputs for node in self._bound.calls):
             self._wait()
         return value
 

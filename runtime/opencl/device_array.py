@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyopencl
 
 KEPT_BLOCKS = 8  # that are free, of each size
+LastUses = dict["pyopencl.CommandQueue", "pyopencl.Event"]  # the last command of each queue, all of which are in order
 
 
 class MemoryBlocks:
@@ -40,50 +41,53 @@ class MemoryBlocks:
     def __init__(self, cl: ModuleType, opened: OpenDevice):
         self.cl, self.opened = cl, opened
         self.to_device, self.to_host = (cl.CommandQueue(opened.context, opened.device) for _ in range(2))
-        self._free: dict[int, deque[tuple[pyopencl.Buffer, list[pyopencl.Event]]]] = {}
+        self._free: dict[int, deque[tuple[pyopencl.Buffer, LastUses]]] = {}
         driver_use().keep(self)
 
     def take(self, nbytes: int, counts: DeviceCounts) -> MemoryBlock:
         """A block for *nbytes*. Raises DeviceMemoryError, pyopencl's error."""
         size = capacity_of(nbytes)
         try:
-            buffer, events = self._free.setdefault(size, deque()).popleft()
+            buffer, uses = self._free.setdefault(size, deque()).popleft()
         except IndexError:
             limit = min(self.opened.device.max_mem_alloc_size, self.opened.info.global_memory)
             if size > limit:
                 raise DeviceMemoryError(f"a buffer of {size} bytes, and at most {limit} can be had in one") from None
-            buffer, events = self.cl.Buffer(self.opened.context, self.cl.mem_flags.READ_WRITE, size), []
+            buffer, uses = self.cl.Buffer(self.opened.context, self.cl.mem_flags.READ_WRITE, size), {}
             counts.allocations += 1
             counts.allocated_bytes += size
-        return MemoryBlock(self, buffer, size, [e for e in events if not is_complete(e)])
+        return MemoryBlock(self, buffer, size, uses)
 
-    def give_back(self, size: int, buffer: pyopencl.Buffer, events: list[pyopencl.Event]) -> None:
+    def give_back(self, size: int, buffer: pyopencl.Buffer, uses: LastUses) -> None:
         """Take back what a block held; called wherever Python drops it, and so without a lock."""
         free = self._free.setdefault(size, deque())
         if len(free) < KEPT_BLOCKS:
-            free.append((buffer, events))
+            free.append((buffer, uses))
 
 
 class MemoryBlock:
-    """Memory of a device: a buffer, what has to be done before it is written, and the event of its last writer."""
+    """Memory of a device: a buffer, what last used it in each queue, and the event of its last writer."""
 
-    def __init__(self, blocks: MemoryBlocks, buffer: pyopencl.Buffer, size: int, events: list[pyopencl.Event]):
+    def __init__(self, blocks: MemoryBlocks, buffer: pyopencl.Buffer, size: int, uses: LastUses):
         self.blocks, self.buffer, self.size = blocks, buffer, size
-        self.events = events
+        self._uses = uses
         self.written: pyopencl.Event | None = None
         self._behind: list[pyopencl.CommandQueue] = []  # queues, all of whose next commands are behind the writer
 
     def was_written(self, event: pyopencl.Event, queue: pyopencl.CommandQueue) -> None:
         """The block holds what is there behind *event*, of *queue*."""
-        self.written, self.events = event, [event]
+        self.written, self._uses = event, {queue: event}
         self._behind = [queue]
 
     def is_read(self, event: pyopencl.Event, queue: pyopencl.CommandQueue) -> None:
         """The block is read until *event*, of *queue*, in which that stands behind what wrote it."""
-        self.events = [e for e in self.events if not is_complete(e)]
-        self.events.append(event)
+        self._uses[queue] = event
         if queue not in self._behind:
             self._behind.append(queue)
+
+    def uses_elsewhere(self, queue: pyopencl.CommandQueue) -> list[pyopencl.Event]:
+        """What a command of *queue* that fills the block has to wait for: what still uses it in others."""
+        return [event for of, event in self._uses.items() if of != queue and not is_complete(event)]
 
     def to_wait_for(self, queue: pyopencl.CommandQueue) -> list[pyopencl.Event]:
         """What a command of *queue* that reads the block has to wait for: what wrote it.
@@ -94,7 +98,7 @@ class MemoryBlock:
         return [] if self.written is None or queue in self._behind else [self.written]
 
     def __del__(self) -> None:
-        self.blocks.give_back(self.size, self.buffer, self.events)
+        self.blocks.give_back(self.size, self.buffer, self._uses)
 
 
 class DeviceArray(DeviceTensor):
@@ -128,7 +132,8 @@ class DeviceArray(DeviceTensor):
     @in_driver
     def start_write(self, array: np.ndarray) -> StartedCopy:
         block = self.block
-        started = self._started(array, block.blocks.to_device, (block.buffer, array), block.events)
+        behind = block.uses_elsewhere(block.blocks.to_device)
+        started = self._started(array, block.blocks.to_device, (block.buffer, array), behind)
         if started.event is not None:
             block.was_written(started.event, block.blocks.to_device)
             self._counts.bytes_in += array.nbytes

@@ -210,10 +210,10 @@ class OpenCLModule(Module):
 
     def session(self, symbol: str) -> Session:
         """What runs *symbol*, made when it is first used. Raises DeviceError, and InputError without its constants."""
-        driver_use().require_own_process()
         found = self._sessions.get(symbol)
         if found is not None:
-            return found
+            return found  # which looks itself whether this is a child of its process
+        driver_use().require_own_process()
         with self._lock:
             if symbol not in self._sessions:
                 constants = self._constants_of(symbol)

@@ -51,7 +51,7 @@ class DriverUse:
 
         Raises DeviceError in a child process, and while Python ends.
         """
-        self.require_own_process()
+        self._process.require()
         thread = threading.get_ident()
         if thread in self._inside:
             return False

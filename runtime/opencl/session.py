@@ -208,7 +208,7 @@ class Session:
         read = {k: a for k, a in enumerate(inputs) if isinstance(a, DeviceArray)}
         filled = {first + k: a for k, a in enumerate(outputs) if isinstance(a, DeviceArray)}
         after = [*after, *(event for a in read.values() for event in a.block.to_wait_for(self._queue))]
-        after += [event for a in filled.values() for event in a.block.events]
+        after += [event for a in filled.values() for event in a.block.uses_elsewhere(self._queue)]
         given = tuple((k, a.block.buffer) for k, a in {**read, **filled}.items())
         binding = self.bindings[tuple(sizes.items()), given]
         cl, queue = self._cl, self._queue
@@ -231,22 +231,23 @@ class Session:
                         timed.add(header_of_copy("copy in", nbytes), event)
         if self._found is not None:
             self._found.begin()
-        self._enqueue_kernels(binding.launches, timed)
         pairs = [(a, landing(pieces, a), first + k) for k, a in enumerate(outputs) if isinstance(a, np.ndarray)]
+        last = self._enqueue_kernels(binding.launches, timed, is_end=self._found is None and not pairs)
         for _, result, number in pairs:
             if result.nbytes:
                 self._counts.bytes_out += result.nbytes
                 of = binding.parts[number]
-                events.append(cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False))
+                last = cl.enqueue_copy(queue, result, of.buffer, src_offset=of.offset, is_blocking=False)
+                events.append(last)
                 if timed is not None:
                     timed.add(header_of_copy("copy out", result.nbytes), events[-1])
         words = None
         if self._found is not None:
-            words, event = self._found.read()
-            events.append(event)
+            words, last = self._found.read()
+            events.append(last)
         self._counts.launches += len(binding.launches)
         self._counts.handovers += 1
-        self._last = done = cl.enqueue_marker(queue)
+        self._last = done = last or cl.enqueue_marker(queue)
         queue.flush()
         for a in read.values():
             a.block.is_read(done, queue)
@@ -255,12 +256,13 @@ class Session:
         results = [(array, result) for array, result, _ in pairs]
         return StartedCall(self, done, events, (binding, staged), results, (words, timed))
 
-    def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None) -> None:
-        """Put the kernels of a call into the queue."""
+    def _enqueue_kernels(self, launches: LaunchList, timed: TimedEvents | None, is_end: bool) -> pyopencl.Event | None:
+        """Put the kernels of a call into the queue. Where that *is_end* of it: the last one's event, if it has one."""
         if launches.enqueue_recorded(lambda: self._last is None or is_complete(self._last)):
             self._counts.recorded += 1
-            return
-        self._counts.flushes += launches.enqueue(self._cl, timed.add if timed is not None else None)
+            return None
+        self._counts.flushes += launches.flushes
+        return launches.enqueue(self._cl, timed.add if timed is not None else None, is_end)
 
     @in_driver
     def empty_on_device(self, shape: Sequence[int], dtype: np.dtype) -> DeviceArray:

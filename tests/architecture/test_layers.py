@@ -120,6 +120,7 @@ LAYERS = {
         "byoc.codegen.opencl.elements",
         "byoc.codegen.opencl.cpu",
         "byoc.codegen.opencl.products",
+        "byoc.codegen.opencl.packed",
         "byoc.codegen.opencl.winograd",
         "byoc.codegen.opencl.rows",
         "byoc.codegen.opencl.images",

@@ -153,7 +153,7 @@ def test_the_image_of_a_convolution(units):
 
 @pytest.mark.parametrize(("size", "copies"), [(128, 0), (4096, 1)])
 def test_only_a_large_product_pays_for_a_copy(units, size, copies):
-    units(copied=False, matrix_units=PTX, warpgroups=True)
+    units(copied=False, matrix_units=PTX)
     a, b = variables(a=(size, size), b=(size, size))
     assert turned(compiled(typed([a, b], relay.nn.matmul(a, b)), products="tf32")) == copies
 

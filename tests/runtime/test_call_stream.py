@@ -156,14 +156,14 @@ def test_a_device_that_fails_in_the_middle(own_memory, monkeypatch, stands_in):
     library, given = byoc.compile(DIGITS, targets="opencl", fallback=stands_in), images(2, 2, 2, 2, 2)
     list(library.map([{"image": given[0]}]))
     (module,) = [m for m in library.module.walk() if m.type_key == "opencl"]
-    monkeypatch.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_marker", 3))
+    monkeypatch.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_nd_range_kernel", 3))
     stream, expected = library.map({"image": x} for x in given), wanted(given)
     for k in range(5 if stands_in else 2):
         np.testing.assert_allclose(next(stream)[0], expected[k], rtol=1e-5, atol=1e-6)
     if stands_in:
         assert [f.stage for f in library.fallbacks] == ["launch"]
         return
-    with pytest.raises(DeviceError, match=r"failed at launch: .*injected: enqueue_marker"):
+    with pytest.raises(DeviceError, match=r"failed at launch: .*injected: enqueue_nd_range_kernel"):
         next(stream)
 
 

@@ -203,8 +203,8 @@ def test_a_device_that_fails_in_the_middle_is_one_sentence_and_the_next_run_is_r
     _, state = bound.run({"x": x, "state": x})
     (module,) = [m for m in library.module.walk() if m.type_key == "opencl"]
     with monkeypatch.context() as patched:
-        patched.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_marker"))
-        with pytest.raises(DeviceError, match=r"region .* on opencl failed at launch: .*injected: enqueue_marker"):
+        patched.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_nd_range_kernel"))
+        with pytest.raises(DeviceError, match=r"region .* on opencl failed at launch: .*injected: enqueue_nd_range"):
             bound.run({"x": x, "state": state})
     y, state = bound.run({"x": x, "state": state})
     want = np.tanh(x + np.tanh(x + x))
@@ -218,7 +218,7 @@ def test_the_host_stands_in_for_a_run_whose_state_is_on_the_device(monkeypatch):
     x = np.linspace(-1, 1, 4 * D, dtype="float32").reshape(4, D)
     _, state = bound.run({"x": x, "state": x})
     (module,) = [m for m in library.module.walk() if m.type_key == "opencl"]
-    monkeypatch.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_marker"))
+    monkeypatch.setattr(module.session(module.symbols[0]), "_cl", Failing("enqueue_nd_range_kernel"))
     _, host = bound.run({"x": x, "state": state})
     assert isinstance(host, np.ndarray)
     np.testing.assert_allclose(host, np.tanh(x + np.tanh(x + x)), rtol=1e-5, atol=1e-6)

@@ -133,6 +133,11 @@ _PLAIN_PRODUCTS = {
 }
 
 
+def plain_product(short: str) -> str:
+    """The text of the sum of the products of the numbers in the words ``a`` and ``b``."""
+    return _PLAIN_PRODUCTS[short]
+
+
 def ptx_functions(short: str) -> str:
     """What kernels call where products are inline PTX; *short* is that of the format."""
     base = "tf32" if short == "tf32x3" else short

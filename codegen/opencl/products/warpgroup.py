@@ -12,13 +12,21 @@ from byoc.codegen.opencl.products.matrix_tile import MatrixTile
 from byoc.runtime.opencl.drivers.newer_ptx import MACRO, MARK
 
 WARPGROUP = 4  # warps
-_STEP_BYTES = 32  # of a lane, that one instruction takes
+STEP_BYTES = 32  # of a lane, that one instruction takes
 _EXCHANGED = {64: 2, 128: 1}  # how a descriptor names the exchange of a line's chunks, by the bytes of the line
-_INSTRUCTIONS = {
-    "tf32": ("k8.f32.tf32.tf32", "1, 1"),
-    "float16": ("k16.f32.f16.f16", "1, 1, 0, 0"),
-    "bfloat16": ("k16.f32.bf16.bf16", "1, 1, 0, 0"),
-}
+_INSTRUCTIONS = {"tf32": "k8.f32.tf32.tf32", "float16": "k16.f32.f16.f16", "bfloat16": "k16.f32.bf16.bf16"}
+
+
+def warpgroup_instruction(name: str, columns: int, operands: str, left_in_local: bool = True) -> str:
+    """The instruction for so many *columns* of the format *name*; the left operand is in local memory, or registers."""
+    turned = "" if name == "tf32" else ", 0, 0" if left_in_local else ", 0"  # only numbers of 16 bits may be
+    return f"wgmma.mma_async.sync.aligned.m64n{columns}{_INSTRUCTIONS[name]} {operands}, 1, 1{turned};"
+
+
+def lines_descriptor(first: str, line_bytes: int) -> str:
+    """The text of what tells the instruction where lines of so many bytes are, from the local pointer *first* on."""
+    rest = _EXCHANGED[line_bytes] << 62 | 8 * line_bytes >> 4 << 32
+    return f"((ulong)(uint)(size_t){first} & 0x3ffff) >> 4 | 1UL << 16 | {hex(rest)}UL"
 
 
 def warpgroup_call(tile: MatrixTile) -> str:
@@ -31,21 +39,19 @@ def _functions(call: str) -> str:
     name, sizes = call.rsplit("_", 1)
     columns, words = (int(n) for n in sizes.split("x"))
     sums, line = columns // 2, 4 * words
-    exchanged, apart = _EXCHANGED[line] << 62, 8 * line >> 4 << 32
-    kind, signs = _INSTRUCTIONS[name]
     registers = ", ".join(f"%{k}" for k in range(sums))
     code = ["{", "wgmma.fence.sync.aligned;", ".reg .pred p;", "setp.eq.u32 p, 0, 0;"]
-    for k in range(line // _STEP_BYTES):
-        further = k * _STEP_BYTES >> 4
+    for k in range(line // STEP_BYTES):
+        further = k * STEP_BYTES >> 4
         code += [f".reg .b64 {own}{k}; add.u64 {own}{k}, %{n}, {further};" for own, n in (("a", sums), ("b", sums + 1))]
-        code.append(f"wgmma.mma_async.sync.aligned.m64n{columns}{kind} {{{registers}}}, a{k}, b{k}, p, {signs};")
+        code.append(warpgroup_instruction(name, columns, f"{{{registers}}}, a{k}, b{k}, p"))
     code += ["wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;", "}"]
     text = "\n".join(f'      "{MARK}{c}\\n"' for c in code)
     outputs = ", ".join(f'"+f"(sums[{k}])' for k in range(sums))
     return f"""\
 #ifdef {MACRO}
 static inline ulong lines_{call}(__local const uint *first) {{
-  return ((ulong)(uint)(size_t)first & 0x3ffff) >> 4 | 1UL << 16 | {hex(exchanged | apart)}UL;
+  return {lines_descriptor("first", line)};
 }}
 
 static inline void multiply_{call}(float *sums, ulong a, ulong b) {{

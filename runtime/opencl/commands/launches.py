@@ -91,19 +91,25 @@ class LaunchList:
         self._recorded.enqueue()
         return True
 
-    def enqueue(self, cl: ModuleType, on_event: OnEvent | None = None) -> int:
-        """Put the kernels into the queue one by one; how often it was flushed. *on_event* is called with each and its
-        event.
+    @property
+    def flushes(self) -> int:
+        """How often the queue is flushed between the kernels."""
+        return len(self.kernels) // self._flush_every if self._flush_every else 0
 
-        Raises pyopencl's error.
+    def enqueue(self, cl: ModuleType, on_event: OnEvent | None = None, is_end: bool = False) -> pyopencl.Event | None:
+        """Put the kernels into the queue one by one. *on_event* is called with each and its event.
+
+        Gives the event of the last kernel where that *is_end* of the call: one that comes with it costs less than a
+        marker behind it. Raises pyopencl's error.
         """
         put, queue, flush_every = cl.enqueue_nd_range_kernel, self._queue, self._flush_every
         quiet = self._quiet if on_event is None else None
+        event, marked = None, len(self.kernels) if is_end else 0
         for number, ready in enumerate(self.kernels, start=1):
-            if quiet is None or not quiet.enqueue(number - 1):  # what the driver refused, the binding says
+            if quiet is None or number == marked or not quiet.enqueue(number - 1):  # what was refused, the binding says
                 event = put(queue, ready.kernel, ready.global_size, ready.local_size)
                 if on_event is not None:
                     on_event(ready.header, event)
             if flush_every and number % flush_every == 0:
                 queue.flush()
-        return len(self.kernels) // flush_every if flush_every else 0
+        return event if is_end else None
