@@ -217,7 +217,7 @@ def _conv_transpose(node: OnnxNode) -> RelayExpr:
 
 
 def _transposed_window(
-    node: OnnxNode, kernel: Sequence[Dim]
+    node: OnnxNode, kernel: tuple[Dim, ...]
 ) -> tuple[SlidingWindow, tuple[int, ...], Callable[[RelayExpr], RelayExpr] | None]:
     """The window and the output padding; ``output_shape`` or ``auto_pad`` decide the padding where they are given.
 
@@ -233,10 +233,11 @@ def _transposed_window(
     if not are_numbers(kernel) or (wanted and not are_numbers(sizes)):
         from byoc.relay.frontend.onnx.run_time.windows import cut_to
 
-        to = wanted or [times(size, stride) for size, stride in zip(sizes, strides, strict=True)]
+        grow = zip(sizes, strides, strict=True)
+        to: list[Dim] = [*wanted] or [times(size, stride) for size, stride in grow]
         none = SlidingWindow(plain.kernel, strides, plain.dilations, (0,) * (2 * count))
         return none, (0,) * count, lambda full: cut_to(node, full, to, strides, extra)
-    if wanted:
+    if wanted and are_numbers(sizes):
         grown = [(size - 1) * stride - to for size, stride, to in zip(sizes, strides, wanted, strict=True)]
     else:  # to size * stride, whatever the size
         grown = [-stride for stride in strides]

@@ -20,7 +20,7 @@ from byoc.relay.frontend.onnx.run_time.slices import item, padded_by
 
 @dataclass(frozen=True)
 class StridedAxis:
-    """An axis along which a window moves by *stride*; it covers *extent* elements, an int64 scalar of the run or known."""
+    """An axis on which a window moves by *stride* and covers *extent* elements, which may be an int64 scalar."""
 
     axis: int
     stride: int

@@ -207,7 +207,7 @@ def transposed_geometry(types: Sequence[Type], attrs: TransposedAttrs, n: int) -
         channels,
         dims[2:],
         out,
-        parted(taken, attrs.groups) if attrs.groups > 1 else taken,  # type: ignore[arg-type]  # as above
+        _known(parted(taken, attrs.groups) if attrs.groups > 1 else taken, None),
         attrs.groups,
         kernel[2:],
         strides,
