@@ -9,7 +9,7 @@ import pytest
 from onnx_single_node import assert_like_onnx_runtime, feeds_of, ours, single_node
 
 import byoc
-from byoc.errors import ImportModelError, UserError
+from byoc.errors import UserError
 from byoc.relay.frontend.onnx import import_onnx
 
 RNG = np.random.default_rng(5)
