@@ -361,3 +361,32 @@ def test_the_nonzero_places_of_a_scalar_are_those_of_one_row(tmp_path, artifact_
     feeds = [{"x": np.array(value, "float32")} for value in (0, 3)]
     text = "g (float x) => (int64[?, ?] y) { y = NonZero (x) }"
     against_onnx_runtime(13, text, feeds, tmp_path, artifact_runner)
+
+
+@pytest.mark.parametrize(
+    "opset, text, feeds",
+    [
+        (
+            19,
+            """g (float[N, 3, S] x) => (float[N, 3, ?] y) <int64[6] p = {0, 0, 4, 0, 0, 1}>
+            { y = Pad <mode = "wrap"> (x, p) }""",
+            [{"x": f32(n, 3, s)} for n, s in ((1, 5), (2, 1))],
+        ),
+        (
+            19,
+            """g (float[N, 3, 4] x) => (float[N, 3, ?] y) <int64[6] p = {0, 0, 2, 0, 0, 1}>
+            { y = Pad <mode = "wrap"> (x, p) }""",
+            [{"x": f32(n, 3, 4)} for n in (1, 2)],
+        ),
+        (
+            21,
+            """g (float[N, K] x, float[N, M] s, int8[N, M] z) => (float[N, K] y) {
+                q = QuantizeLinear <axis = 1, block_size = 4> (x, s, z)
+                y = DequantizeLinear <axis = 1, block_size = 4> (q, s, z)
+            }""",
+            [{"x": f32(2, 4 * k), "s": np.abs(f32(2, k)) + 1, "z": np.ones((2, k), "int8")} for k in (1, 3)],
+        ),
+    ],
+)
+def test_axes_of_free_size_are_wrapped_and_quantised_in_blocks(opset, text, feeds, tmp_path, artifact_runner):
+    against_onnx_runtime(opset, text, feeds, tmp_path, artifact_runner)
