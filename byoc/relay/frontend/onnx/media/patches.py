@@ -53,9 +53,9 @@ def _col2im(node: OnnxNode) -> RelayExpr:
 
 def _spatial_rank(node: OnnxNode) -> int | None:
     """How many axes an image has: as many as sizes in a list of known length, as the attributes say or the output."""
-    told = [node.shape(node[k])[0] for k in (1, 2) if node.rank(node[k]) == 1]
+    stated = [node.shape(node[k])[0] for k in (1, 2) if node.rank(node[k]) == 1]
     listed = [(len(node.attrs.ints(name, [])), each) for name, each in (("strides", 1), ("dilations", 1), ("pads", 2))]
-    known = [size for size in told if isinstance(size, int)] + [count // each for count, each in listed if count]
+    known = [size for size in stated if isinstance(size, int)] + [count // each for count, each in listed if count]
     return known[0] if known else less(declared_rank(node), 2)
 
 
