@@ -180,12 +180,12 @@ def product_of(call: Call) -> ProductWork | None:
         return _convolution(conv_geometry(types, call.attrs, len(call.attrs.strides)))
     if form is ProductForm.TRANSPOSED_CONVOLUTION:
         found = transposed_geometry(types, call.attrs, len(call.attrs.strides))
-        taps = math.prod(found.kernel)
+        taps = size_of(found.kernel)
         return ProductWork(
             found.groups,
             size_of((found.batch, *found.sizes)),
-            found.out // found.groups * taps,
-            found.reduced,
+            size_of((found.out,)) // found.groups * taps,
+            size_of((found.reduced,)),
             convolution=True,
         )
     if form in _MATRICES:
@@ -200,8 +200,8 @@ def _convolution(sizes: Geometry) -> ProductWork:
     if square and sizes.groups == 1:
         height, width = sizes.out_sizes
         tiles = (size_of((sizes.batch,)), size_of((height,)), size_of((width,)))
-    depth = sizes.reduced * math.prod(sizes.kernel)
-    return ProductWork(sizes.groups, rows, sizes.out // sizes.groups, depth, tiles, True)
+    depth = size_of((sizes.reduced, *sizes.kernel))
+    return ProductWork(sizes.groups, rows, size_of((sizes.out,)) // sizes.groups, depth, tiles, True)
 
 
 def _matrices(call: Call) -> ProductWork:

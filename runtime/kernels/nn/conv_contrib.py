@@ -178,11 +178,22 @@ class ColumnsAttributes(KernelAttributes):
     deformable_groups: int = 1
 
 
+def _columns(data: np.ndarray, offset: np.ndarray, kernel_size: Sequence[int], attrs: ColumnsAttributes) -> np.ndarray:
+    """What the taps see: T[N, C, kh kw, OH, OW]."""
+    seen = _deformed(data, offset, kernel_size, attrs.strides, attrs.padding, attrs.dilation, attrs.deformable_groups)
+    taps = seen.transpose(0, 1, 2, 4, 3, 5)
+    return taps.reshape(*data.shape[:2], math.prod(kernel_size), *offset.shape[2:]).astype(data.dtype)
+
+
 @kernel("nn.deformable_columns")
 def deformable_columns(data: np.ndarray, offset: np.ndarray, *, attrs: ColumnsAttributes) -> np.ndarray:
-    """What the taps see: T[N, C, kh kw, OH, OW]."""
-    seen = _deformed(
-        data, offset, attrs.kernel_size, attrs.strides, attrs.padding, attrs.dilation, attrs.deformable_groups
-    )
-    taps = seen.transpose(0, 1, 2, 4, 3, 5)
-    return taps.reshape(*data.shape[:2], math.prod(attrs.kernel_size), *offset.shape[2:]).astype(data.dtype)
+    """What the taps of a known kernel see."""
+    return _columns(data, offset, attrs.kernel_size, attrs)
+
+
+@kernel("dyn.deformable_columns")
+def free_deformable_columns(
+    data: np.ndarray, offset: np.ndarray, sizes: np.ndarray, *, attrs: ColumnsAttributes
+) -> np.ndarray:
+    """What the taps of a kernel of *sizes*, int[2], see."""
+    return _columns(data, offset, sizes.tolist(), attrs)

@@ -108,6 +108,8 @@ class BranchTrials:
         if differ and body.forced is not None:
             self._around.add(place)
             raise _around(error, rest)
+        if error.both and self._left < 2:
+            raise ImportModelError(str(error)) from error
         alone = next(iter(made)) if len(made) == 1 else error.assumed
         found = None if alone is None else made.get(alone)
         if found is not None:

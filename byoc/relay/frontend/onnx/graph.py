@@ -83,7 +83,7 @@ class GraphImporter:
         body = Body(scope, self._table)
         declared = _Declared(graph, params).named
         outputs = [o.name for o in graph.output]
-        self._convert_nodes(NodesToConvert(graph.node, outputs, self._names.main, declared), body)
+        self._convert_nodes(NodesToConvert(graph.node, outputs, self._names.main, declared, graph=graph), body)
         found = [as_sequence(self._output(name, scope)) for name in outputs]
         for declared_output, value in zip(graph.output, found, strict=True):
             check_declared_dtype(declared_output, infer_expr(value), self._model.name)
@@ -152,7 +152,7 @@ class GraphImporter:
         return variable
 
     def _convert_nodes(self, rest: NodesToConvert, body: Body) -> None:
-        services = _Services(self, body)
+        services = _Services(self, body, rest.graph)
         needed = rest.needed() if rest.first == 0 else []
         if any(max(before, default=-1) >= k for k, before in enumerate(needed)):
             from byoc.relay.frontend.onnx.node_order import in_order
@@ -289,7 +289,7 @@ class GraphImporter:
             scope[value.name] = expr
         self._initialisers(graph, scope)
         inner = replace(body, scope=scope, forced=forced)
-        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
+        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output], graph=graph), inner)
         return [self._output(o.name, scope) for o in graph.output]
 
     def convert_inner(
@@ -302,7 +302,7 @@ class GraphImporter:
         for value, expr in zip(graph.input, given, strict=True):
             scope[value.name] = expr
         inner = replace(body, scope=scope, forced=forced)
-        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output]), inner)
+        self._convert_nodes(NodesToConvert(graph.node, [o.name for o in graph.output], graph=graph), inner)
         outputs = [self._output(o.name, scope) for o in graph.output]
         return InnerGraph((), scope.captured, [as_sequence(output) for output in outputs])
 
@@ -312,8 +312,8 @@ class GraphImporter:
 
 
 class _Services(GraphServices):
-    def __init__(self, importer: GraphImporter, body: Body):
-        self._importer, self._body = importer, body
+    def __init__(self, importer: GraphImporter, body: Body, graph: GraphProto | None):
+        self._importer, self._body, self._graph = importer, body, graph
         self.weights: Mapping[RelayExpr, np.ndarray] = importer.weights
         self.single_slices = importer.single_slices
         self.sizes, self.functions, self.is_inner = importer.sizes, importer.inner, body.scope.is_inner
@@ -321,6 +321,13 @@ class _Services(GraphServices):
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         return self._importer.tensor(tensor)
+
+    def declared_rank(self, name: str) -> int | None:
+        if self._graph is None:
+            return None
+        declared = next((v.type for v in (*self._graph.output, *self._graph.value_info) if v.name == name), None)
+        known = declared is not None and declared.tensor_type.HasField("shape")
+        return len(declared.tensor_type.shape.dim) if declared is not None and known else None
 
     def dims(self, expr: RelayExpr) -> Dims | None:
         return self._importer.partial_shapes.find(expr)

@@ -26,19 +26,25 @@ class BranchesDifferError(ImportModelError):
         condition: bool[], what decides.
         size: the name of the size that is 1 under the condition; "" for another decision.
         assumed: what is taken for granted, and looked at by the run, where nothing holds both; None for a refusal.
+        both: that there are too many decisions to try both values is a refusal.
     """
 
     def __init__(
-        self, message: str, condition: RelayExpr | None = None, size: str = "", assumed: bool | None = None
+        self,
+        message: str,
+        condition: RelayExpr | None = None,
+        size: str = "",
+        assumed: bool | None = None,
+        both: bool = False,
     ) -> None:
         super().__init__(message)
-        self.condition, self.size, self.assumed = condition, size, assumed
+        self.condition, self.size, self.assumed, self.both = condition, size, assumed, both
         self.node: OnnxNode | None = None
         self.path: tuple[int, ...] = ()  # from the node to the one that decides, where that is inside of it
 
     def at(self, node: OnnxNode, message: str) -> BranchesDifferError:
         """The same decision, which *node* has."""
-        made = BranchesDifferError(message, self.condition, self.size, self.assumed)
+        made = BranchesDifferError(message, self.condition, self.size, self.assumed, self.both)
         made.node, made.path = node, self.path
         return made
 
@@ -64,6 +70,10 @@ class GraphServices:
 
     def tensor(self, tensor: TensorProto) -> np.ndarray:
         """The data of a tensor of the model."""
+        raise NotImplementedError
+
+    def declared_rank(self, name: str) -> int | None:
+        """The rank that the graph declares its value *name* to have, or None."""
         raise NotImplementedError
 
     def dims(self, expr: RelayExpr) -> tuple[int | Any | None, ...] | None:
@@ -119,7 +129,9 @@ class OnnxNode:
     def over(self, inputs: Sequence[RelayExpr | None], opset: int | None = None) -> OnnxNode:
         """The same node over other inputs, under another opset where one is given."""
         opset = self.opset if opset is None else opset
-        return OnnxNode(self.name, self.op_type, opset, inputs, self.outputs, self.attrs, self.services)
+        made = OnnxNode(self.name, self.op_type, opset, inputs, self.outputs, self.attrs, self.services)
+        made.taken = self.taken
+        return made
 
     def __getitem__(self, index: int) -> RelayExpr:
         """Input *index*. Raises ImportModelError where the node does not have it."""

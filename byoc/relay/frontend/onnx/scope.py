@@ -101,7 +101,7 @@ class NodesToConvert:
     """The *nodes* of a graph or a function from position *first* on, and the *outputs* that it gives.
 
     *taken* are the decisions for the first of them, *names* are those of the nodes, and *declared* gives values, by
-    their names, the sizes that the model declares.
+    their names, the sizes that the model declares. *graph* is what they are of; None for a function.
     """
 
     nodes: Sequence[NodeProto]
@@ -110,6 +110,7 @@ class NodesToConvert:
     declared: Callable[[str, RelayExpr], RelayExpr] | None = None
     first: int = 0
     taken: tuple[TakenDecision, ...] = ()
+    graph: GraphProto | None = None
 
     def made(self) -> list[str]:
         """Those of the outputs that these nodes make."""

@@ -44,6 +44,7 @@ from byoc.relay.op.nn.convolution.conv import conv3d as conv3d
 from byoc.relay.op.nn.convolution.correlation import correlation as correlation
 from byoc.relay.op.nn.convolution.deformable import DeformableColumnsAttrs as DeformableColumnsAttrs
 from byoc.relay.op.nn.convolution.deformable import deformable_columns as deformable_columns
+from byoc.relay.op.nn.convolution.deformable import deformable_columns_of as deformable_columns_of
 from byoc.relay.op.nn.convolution.deformable import deformable_conv2d as deformable_conv2d
 from byoc.relay.op.nn.convolution.dilate import dilate as dilate
 from byoc.relay.op.nn.convolution.transpose import conv1d_transpose as conv1d_transpose

@@ -22,6 +22,7 @@ from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, with_length
 
 _FORMS: dict[str, Callable[[OnnxNode], np.ndarray]] = {
     "value": lambda node: node.services.tensor(node.attrs.tensor("value")),
@@ -52,6 +53,7 @@ def _constant_of_shape(node: OnnxNode) -> RelayExpr:
     value = constant(fill.reshape(()))
     shape = node.value(0)
     if shape is None:
+        node = with_length(node, 0, declared_rank(node), least=1)
         filled, dims = relay.full(value, node[0], node.dtype(value)), node.services.dims(node[0])
         return filled if dims is None else matched(node, filled, dims)
     sizes = [int(v) for v in shape.reshape(-1)]

@@ -8,17 +8,19 @@ always be so much that the sum is the extent less one: no window reads what stan
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from byoc import relay
 from byoc.ir.dims import are_numbers
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import times
 from byoc.ir.types import Any, Dim
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import Converter, converter
 
 CONV = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
+SAME = ("SAME_UPPER", "SAME_LOWER")
 CONV_TRANSPOSE = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}
 
 
@@ -51,26 +53,45 @@ def per_axis(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, 
 
 def read_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
     """The window of a convolution or pooling, with ``auto_pad`` resolved for the shape of the data."""
-    count = len(kernel)
+    window, mode = _without_negative(node, stated_window(node, kernel)), auto_pad(node)
+    if mode not in SAME:
+        return window
+    sizes, more_at_end = node.shape(node[0])[2:], mode == SAME[0]
+    axes = zip(sizes, window.strides, window.extents, strict=True)
+    sides = [_same_pads(*axis, more_at_end) for axis in axes]
+    begins, ends = zip(*(pads or (0, 0) for pads in sides), strict=True)
+    of_run = tuple(k for k, pads in enumerate(sides) if pads is None)
+    return replace(window, pads=(*begins, *ends), of_run=of_run)
+
+
+def auto_pad(node: OnnxNode) -> str:
+    """The mode of the padding. Raises ImportModelError for one that ONNX does not have."""
+    mode = node.attrs.string("auto_pad", "NOTSET")
+    if mode not in ("NOTSET", "VALID", *SAME):
+        raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
+    return mode
+
+
+def stated_window(node: OnnxNode, kernel: Sequence[int]) -> SlidingWindow:
+    """The window by the attributes alone, which has no padding where ``auto_pad`` says how much."""
+    count, mode = len(kernel), auto_pad(node)
     strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
     if min((*strides, *dilations, *kernel), default=1) < 1:
         found = f"{list(kernel)}, {list(strides)} and {list(dilations)}"
         raise node.error(f"kernel, strides and dilations must be positive, got {found}")
-    window = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
-    mode = node.attrs.string("auto_pad", "NOTSET")
-    if mode == "NOTSET":
-        if min(window.pads, default=0) < 0:
-            raise node.error(f"negative padding is not supported: {list(window.pads)}; slice the data instead")
-        return window
-    if mode == "VALID":
-        return SlidingWindow(window.kernel, strides, dilations, (0,) * (2 * count))
-    if mode not in ("SAME_UPPER", "SAME_LOWER"):
-        raise node.error(f"auto_pad is NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {mode!r}")
-    sizes, more_at_end = node.shape(node[0])[2:], mode == "SAME_UPPER"
-    sides = [_same_pads(*axis, more_at_end) for axis in zip(sizes, strides, window.extents, strict=True)]
-    begins, ends = zip(*(pads or (0, 0) for pads in sides), strict=True)
-    of_run = tuple(k for k, pads in enumerate(sides) if pads is None)
-    return SlidingWindow(window.kernel, strides, dilations, (*begins, *ends), of_run)
+    pads = per_axis(node, "pads", 2 * count, 0) if mode == "NOTSET" else (0,) * (2 * count)
+    return SlidingWindow(tuple(kernel), strides, dilations, pads)
+
+
+def free_window(node: OnnxNode, count: int) -> SlidingWindow:
+    """As :func:`stated_window`, of a kernel that is not known: its sizes stand there as 1."""
+    return _without_negative(node, stated_window(node, [1] * count))
+
+
+def _without_negative(node: OnnxNode, window: SlidingWindow) -> SlidingWindow:
+    if min(window.pads, default=0) < 0:
+        raise node.error(f"negative padding is not supported: {list(window.pads)}; slice the data instead")
+    return window
 
 
 def _same_pads(size: Dim, stride: int, extent: int, more_at_end: bool) -> tuple[int, int] | None:
@@ -90,9 +111,9 @@ def in_place(node: OnnxNode, data: RelayExpr, window: SlidingWindow, fill: float
     """*data* (of the shape of input 0) padded with *fill* along the axes of *window* whose padding the run finds."""
     if not window.of_run:
         return data
-    from byoc.relay.frontend.onnx.run_time.windows import padded_to_strides
+    from byoc.relay.frontend.onnx.run_time.windows import StridedAxis, padded_to_strides
 
-    axes = [(k + 2, window.strides[k], window.extents[k]) for k in window.of_run]
+    axes = [StridedAxis(k + 2, window.strides[k], window.extents[k]) for k in window.of_run]
     return padded_to_strides(node, data, axes, fill)
 
 
@@ -111,13 +132,16 @@ def spatial_rank(node: OnnxNode, table: dict[int, str]) -> int:
     return rank
 
 
-def kernel_shape(node: OnnxNode, weight: RelayExpr) -> tuple[int, ...]:
-    """The window of a weight tensor, checked against the attribute ``kernel_shape``."""
-    kernel = node.static_dims(weight, "the weight")[2:]
-    stated = node.attrs.ints("kernel_shape", kernel)
-    if tuple(stated) != kernel:
-        raise node.error(f"kernel_shape is {stated}, but the weight has {list(kernel)}")
-    return kernel
+def with_kernel_shape(node: OnnxNode, weight: RelayExpr) -> tuple[RelayExpr, tuple[Dim, ...]]:
+    """*weight* and its window: of what only the run knows, the attribute ``kernel_shape`` where it is given.
+
+    Raises ImportModelError where the attribute says something else than the weight.
+    """
+    own = node.shape(weight)[2:]
+    stated = tuple(node.attrs.ints("kernel_shape", [])) or own
+    if len(stated) != len(own) or any(a != b for a, b in zip(stated, own, strict=True) if isinstance(b, int)):
+        raise node.error(f"kernel_shape is {list(stated)}, but the weight has {list(own)}")
+    return (weight if stated == own else relay.match_shape(weight, [*node.shape(weight)[:2], *stated])), stated
 
 
 def with_bias(node: OnnxNode, result: RelayExpr) -> RelayExpr:
@@ -129,19 +153,31 @@ def with_bias(node: OnnxNode, result: RelayExpr) -> RelayExpr:
 def convolution(node: OnnxNode, data: RelayExpr, weight: RelayExpr) -> RelayExpr:
     """The convolution of *data* (of the shape of input 0) and *weight* by the attributes of *node*, without a bias."""
     rank = spatial_rank(node, CONV)
-    kernel = kernel_shape(node, weight)
-    window = read_window(node, kernel)
+    weight, kernel = with_kernel_shape(node, weight)
+    if are_numbers(kernel):
+        window = read_window(node, kernel)
+        data = in_place(node, data, window)
+    else:
+        window = free_window(node, rank)
+        if auto_pad(node) in SAME:
+            from byoc.relay.frontend.onnx.run_time.windows import padded_to_strides, strided_axes
+
+            data = padded_to_strides(node, data, strided_axes(weight, window.strides, window.dilations), 0)
     result: RelayExpr = getattr(relay.nn, CONV[rank])(
-        in_place(node, data, window),
+        data,
         weight,
         strides=window.strides,
         padding=window.pads,
         dilation=window.dilations,
         groups=node.attrs.int("group", 1),
-        channels=node.static_dims(weight, "the weight")[0],
-        kernel_size=kernel,
+        channels=_number(node.shape(weight)[0]),
+        kernel_size=kernel if are_numbers(kernel) else None,
     )
     return result
+
+
+def _number(size: Dim) -> int | None:
+    return size if isinstance(size, int) else None
 
 
 def channels_first(node: OnnxNode, convert: Converter, innermost: bool) -> RelayExpr:
@@ -163,9 +199,9 @@ def _conv(node: OnnxNode) -> RelayExpr:
 @converter("ConvTranspose")
 def _conv_transpose(node: OnnxNode) -> RelayExpr:
     rank = spatial_rank(node, CONV_TRANSPOSE)
-    weight, kernel = node[1], kernel_shape(node, node[1])
-    window, output_padding = _transposed_window(node, kernel)
-    group = node.attrs.int("group", 1)
+    weight, kernel = with_kernel_shape(node, node[1])
+    window, output_padding, cut = _transposed_window(node, kernel)
+    group, per_group = node.attrs.int("group", 1), node.shape(weight)[1]
     result = getattr(relay.nn, CONV_TRANSPOSE[rank])(
         node[0],
         weight,
@@ -173,33 +209,39 @@ def _conv_transpose(node: OnnxNode) -> RelayExpr:
         padding=window.pads,
         dilation=window.dilations,
         groups=group,
-        channels=node.static_dims(weight, "the weight")[1] * group,
-        kernel_size=kernel,
+        channels=per_group * group if isinstance(per_group, int) else None,
+        kernel_size=kernel if are_numbers(kernel) else None,
         output_padding=output_padding,
     )
-    return with_bias(node, result)
+    return with_bias(node, result if cut is None else cut(result))
 
 
-def _transposed_window(node: OnnxNode, kernel: Sequence[int]) -> tuple[SlidingWindow, tuple[int, ...]]:
-    """The window and the output padding; ``output_shape`` or ``auto_pad`` decide the padding where they are given."""
+def _transposed_window(
+    node: OnnxNode, kernel: tuple[Dim, ...]
+) -> tuple[SlidingWindow, tuple[int, ...], Callable[[RelayExpr], RelayExpr] | None]:
+    """The window and the output padding; ``output_shape`` or ``auto_pad`` decide the padding where they are given.
+
+    Where these depend on sizes that only the run knows there is neither, and the result is to be cut.
+    """
     count = len(kernel)
-    strides, dilations = per_axis(node, "strides", count, 1), per_axis(node, "dilations", count, 1)
-    extra = per_axis(node, "output_padding", count, 0)
-    plain = SlidingWindow(tuple(kernel), strides, dilations, per_axis(node, "pads", 2 * count, 0))
-    mode = node.attrs.string("auto_pad", "NOTSET")
+    plain = stated_window(node, [k if isinstance(k, int) else 1 for k in kernel])
+    extra, mode = per_axis(node, "output_padding", count, 0), auto_pad(node)
     wanted = node.attrs.ints("output_shape", [])[-count:]
-    if not wanted and mode not in ("SAME_UPPER", "SAME_LOWER"):
-        return (
-            plain if mode == "NOTSET" else SlidingWindow(plain.kernel, strides, dilations, (0,) * (2 * count))
-        ), extra
-    if wanted:
-        sizes = node.shape(node[0])[2:]
-        if not are_numbers(sizes):
-            raise node.error("output_shape needs the size of the data; fix it with shapes=")
+    if not wanted and mode not in SAME:
+        return plain, extra, None
+    sizes, strides = node.shape(node[0])[2:], plain.strides
+    if not are_numbers(kernel) or (wanted and not are_numbers(sizes)):
+        from byoc.relay.frontend.onnx.run_time.windows import cut_to
+
+        grow = zip(sizes, strides, strict=True)
+        to: list[Dim] = [*wanted] or [times(size, stride) for size, stride in grow]
+        none = SlidingWindow(plain.kernel, strides, plain.dilations, (0,) * (2 * count))
+        return none, (0,) * count, lambda full: cut_to(node, full, to, strides, extra)
+    if wanted and are_numbers(sizes):
         grown = [(size - 1) * stride - to for size, stride, to in zip(sizes, strides, wanted, strict=True)]
     else:  # to size * stride, whatever the size
         grown = [-stride for stride in strides]
     totals = [g + more + extent for g, more, extent in zip(grown, extra, plain.extents, strict=True)]
-    pads = split_padding([max(t, 0) for t in totals], mode == "SAME_UPPER")
+    pads = split_padding([max(t, 0) for t in totals], mode == SAME[0])
     padding = tuple(more + max(-t, 0) for more, t in zip(extra, totals, strict=True))
-    return SlidingWindow(plain.kernel, strides, dilations, pads), padding
+    return replace(plain, pads=pads), padding, None

@@ -19,6 +19,7 @@ from byoc.relay.frontend.onnx.converters.lengths import lengths_along
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import along_last, is_of_run
+from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, less, of_free_length, with_last_size
 from byoc.relay.frontend.onnx.run_time.slices import number_of_run
 from byoc.relay.narrowing import tensor_type
 from byoc.relay.op import sequence
@@ -87,9 +88,9 @@ def _gather_elements(node: OnnxNode) -> RelayExpr:
 
 def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
     """Index tuples from the last dimension to the first, as Relay has them, made positive."""
-    indices, shape = node[1], node.shape(node[1])
+    shape = node.shape(node[1])
     if not shape or not isinstance(shape[-1], int):
-        raise node.error(f"the last dimension of the indices must be known, got {node.type_of(indices)}")
+        raise node.error(f"the indices must have a dimension of coordinates, got {node.type_of(node[1])}")
     positive = _positions(node, range(batch_dims, batch_dims + shape[-1]))
     rank = len(shape)
     return node.fold(relay.transpose(positive, axes=[rank - 1, *range(rank - 1)]))
@@ -97,7 +98,8 @@ def _coordinates(node: OnnxNode, batch_dims: int = 0) -> RelayExpr:
 
 @converter("GatherND")
 def _gather_nd(node: OnnxNode) -> RelayExpr:
-    batch_dims = node.attrs.int("batch_dims", 0)
+    batch_dims, free = node.attrs.int("batch_dims", 0), node.rank(node[0]) + node.rank(node[1]) - 1
+    node = with_last_size(node, 1, less(free - batch_dims, declared_rank(node)), node.rank(node[0]))
     indices = _coordinates(node, batch_dims)
     rank = node.shape(node[1])[-1]
     assert isinstance(rank, int)  # else _coordinates has refused it
@@ -122,6 +124,8 @@ def _scatter_elements(node: OnnxNode) -> RelayExpr:
 
 @converter("ScatterND")
 def _scatter_nd(node: OnnxNode) -> RelayExpr:
+    rank = node.rank(node[0])
+    node = with_last_size(node, 1, rank + node.rank(node[1]) - 1 - node.rank(node[2]), rank)
     return relay.scatter_nd(node[0], _coordinates(node), node[2], _mode(node))
 
 
@@ -133,7 +137,12 @@ def _top_k_attribute(node: OnnxNode) -> list[RelayExpr]:
 @converter("TopK", since=10)
 def _top_k_input(node: OnnxNode) -> list[RelayExpr]:
     k = node.value(1)
-    return _top_k(node, node[1] if k is None else int(k.reshape(())))
+    return _top_k(node, _one_number(node, 1) if k is None else int(k.reshape(())))
+
+
+def _one_number(node: OnnxNode, index: int) -> RelayExpr:
+    """Input *index*, one number, whether its list has a known length or not."""
+    return relay.reshape(node[index], []) if of_free_length(node, index) else node[index]
 
 
 def _top_k(node: OnnxNode, k: int | RelayExpr) -> list[RelayExpr]:
@@ -197,9 +206,9 @@ def _scanned(node: OnnxNode, data: RelayExpr, axis: int) -> RelayExpr:
 
 @converter("NonZero")
 def _non_zero(node: OnnxNode) -> RelayExpr:
-    if node.rank(node[0]) == 0:
-        raise node.error("NonZero of a scalar is not supported; give it a dimension")
-    return relay.cast(relay.transpose(relay.argwhere(node[0]), axes=[1, 0]), "int64")
+    """``[rank, ?]``: a scalar is taken as one row, as ONNX Runtime does; ONNX's reference gives it no coordinate."""
+    data = node[0] if node.rank(node[0]) else relay.expand_dims(node[0], 0)
+    return relay.cast(relay.transpose(relay.argwhere(data), axes=[1, 0]), "int64")
 
 
 @converter("Compress")
@@ -239,40 +248,3 @@ def _unique(node: OnnxNode) -> list[RelayExpr]:
         return list(relay.unique_slices(node[0], _axis(node), is_sorted))
     values, first, inverse, _, counts = relay.unique(relay.reshape(node[0], [-1]), is_sorted, True)
     return [values, *(relay.cast(places, "int64") for places in (first, inverse, counts))]
-
-
-@converter("TensorScatter")
-def _tensor_scatter(node: OnnxNode) -> RelayExpr:
-    """The update written into the cache: each place takes what the update has for it, else what it had."""
-    cache, update = node[0], node[1]
-    rank, axis, mode = node.rank(cache), _axis(node, -2), node.attrs.string("mode", "linear")
-    if axis == 0 or node.rank(update) != rank or mode not in ("linear", "circular"):
-        raise node.error(
-            f"writes {node.type_of(update)} into {node.type_of(cache)} along axis {axis}, mode {mode!r}: the axis "
-            "cannot be 0, both have as many dimensions, and mode is linear or circular"
-        )
-    (size,), (count,) = (node.static_dims_of(value, [axis], "TensorScatter") for value in (cache, update))
-    if not 0 < count <= size:
-        raise node.error(f"an update of {count} does not fit a cache of {size}")
-    kept = relay.strided_slice(cache, begin=[count], end=[size], strides=[1], axes=[axis])
-    if node.optional(2) is None:
-        return relay.concatenate([update, kept], axis=axis) if count < size else update
-    writes = node[2] if mode == "circular" else _starts(node, cache, axis, size, count)
-    distance = relay.subtract(constant(np.arange(size)[None]), relay.expand_dims(relay.cast(writes, "int64"), 1))
-    if mode == "circular":
-        distance = relay.floor_mod(distance, constant(size, "int64"))
-    written = relay.logical_and(
-        relay.greater_equal(distance, constant(0, "int64")), relay.less(distance, constant(count, "int64"))
-    )
-    order = [0, axis, *(k for k in range(1, rank) if k != axis)]
-    places = relay.expand_dims(relay.clip(distance, 0, count - 1), 0)
-    moved = relay.gather_nd(relay.transpose(update, axes=order), places, batch_dims=1, index_rank=1)
-    back = relay.transpose(moved, axes=[order.index(k) for k in range(rank)])
-    mask = relay.expand_dims(written, 1, axis - 1)
-    return relay.where(relay.expand_dims(mask, -1, rank - axis - 1) if axis < rank - 1 else mask, back, cache)
-
-
-def _starts(node: OnnxNode, cache: RelayExpr, axis: int, size: int, count: int) -> RelayExpr:
-    """Where each update of *count* elements begins in the *size* of the cache: no further than it fits, looked at."""
-    room = relay.strided_slice(cache, begin=[count], end=[size], strides=[1], axes=[axis])
-    return lengths_along(node, 2, room, axis)

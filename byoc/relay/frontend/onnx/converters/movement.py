@@ -14,6 +14,7 @@ from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode, SingleSlice
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.list_lengths import with_length
 from byoc.relay.frontend.onnx.run_time.slices import equal_parts_of_run, slice_of_run, split_of_run
 from byoc.relay.narrowing import tensor_type
 
@@ -54,7 +55,7 @@ def _split(node: OnnxNode) -> list[RelayExpr]:
     count = len(node.outputs)
     axis = node.axis(node.attrs.int("axis", 0), node.rank(node[0]))
     if is_of_run(node, 1):
-        return split_of_run(node, axis)
+        return split_of_run(with_length(node, 1, count), axis)
     size = node.shape(node[0])[axis]
     sizes = node.ints(1, "split", [])
     if not sizes and count > 1 and isinstance(size, Any) and node.attrs.int("num_outputs", count) == count:
@@ -190,6 +191,7 @@ def _tile_old(node: OnnxNode) -> RelayExpr:
 @converter("Tile", since=6)
 def _tile(node: OnnxNode) -> RelayExpr:
     repeats, rank = node.value(1), node.rank(node[0])
+    node = with_length(node, 1, rank)
     (count,) = node.shape(node[1]) if node.rank(node[1]) == 1 else (None,)
     if count is None or (isinstance(count, int) and count != rank):
         raise node.error(

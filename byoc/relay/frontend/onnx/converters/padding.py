@@ -12,7 +12,7 @@ from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
-from byoc.relay.frontend.onnx.run_time.slices import pad_of_run
+from byoc.relay.frontend.onnx.run_time.slices import pad_of_run, wrapped_by_run
 
 OF_SIZES = ("constant", "edge", "reflect")  # modes whose pads may be computed from named sizes
 MOST_POSITIONS = 1 << 24  # of a dimension that wraps, each of which the module keeps
@@ -136,15 +136,18 @@ def _cut(node: OnnxNode, pads: list[int], rank: int) -> RelayExpr:
 
 def _wrapped(node: OnnxNode, data: RelayExpr, width: list[tuple[int, int]]) -> RelayExpr:
     """The data repeated around themselves, axis by axis, as positions modulo the size."""
-    sizes = node.static_dims(data, "padding that wraps")
-    for axis, ((before, after), size) in enumerate(zip(width, sizes, strict=True)):
-        if before or after:
-            count = before + size + after
-            if not size or count > MOST_POSITIONS:
-                raise node.error(
-                    f"wrapping {size} elements to {count} of dimension {axis} is not supported: "
-                    f"at least 1, and at most {MOST_POSITIONS}"
-                )
-            positions = np.arange(-before, size + after, dtype="int64") % size
-            data = relay.take(data, constant(positions, "int64"), axis=axis)
+    for axis, ((before, after), size) in enumerate(zip(width, node.shape(data), strict=True)):
+        if not before and not after:
+            continue
+        if isinstance(size, Any):
+            data = wrapped_by_run(node, data, axis, before, after)
+            continue
+        count = before + size + after
+        if not size or count > MOST_POSITIONS:
+            raise node.error(
+                f"wrapping {size} elements to {count} of dimension {axis} is not supported: "
+                f"at least 1, and at most {MOST_POSITIONS}"
+            )
+        positions = np.arange(-before, size + after, dtype="int64") % size
+        data = relay.take(data, constant(positions, "int64"), axis=axis)
     return data

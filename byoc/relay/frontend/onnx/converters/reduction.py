@@ -13,6 +13,7 @@ from byoc.relay.frontend.onnx.dtypes import FLOATS
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import axes_shape, is_of_run
+from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, less, with_length
 
 Reduction = Callable[[OnnxNode, RelayExpr, Sequence[int], bool], RelayExpr]
 
@@ -106,13 +107,16 @@ def _reduced(reduction: Reduction) -> Callable[[OnnxNode], RelayExpr]:
 
 def _reduced_at_run_time(node: OnnxNode, reduction: Reduction) -> RelayExpr:
     """The reduction of a matrix's rows, whose columns are the axes that the run is given."""
+    form = "ones" if node.attrs.flag("keepdims", True) else "dropped"
+    if form == "dropped":
+        rank = node.rank(node[0])
+        node = with_length(node, 1, less(rank, declared_rank(node)), most=rank)
     data, every = node[0], not node.attrs.flag("noop_with_empty_axes")
     matrix = relay.group_axes(data, node[1], every, node.place)
     if 0 in node.shape(data) and node.op_type in _EXTREMES:
         worst = _extreme_number(node.dtype(data), _EXTREMES[node.op_type])
         matrix = relay.nn.pad(matrix, [(0, 0), (0, 1)], constant(worst, node.dtype(data)))
     rows = reduction(node, matrix, [1], False)
-    form = "ones" if node.attrs.flag("keepdims", True) else "dropped"
     return relay.reshape(rows, axes_shape(node, data, node[1], form, every), allowzero=True)
 
 

@@ -16,6 +16,7 @@ from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.rounding import rounded, working_dtype
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.list_lengths import with_length
 from byoc.relay.frontend.onnx.run_time.resizing import (
     by_scale,
     by_size,
@@ -197,6 +198,7 @@ def _resize_dynamic(node: OnnxNode, sampling: Sampling) -> RelayExpr:
                 _check_count(node, numbers, chosen)
         return resized_by_inputs(node, chosen, sampling, (roi, factors, wanted))
     scales = _numbers(node, 2, "scales")
+    node = with_length(node, 3, len(chosen))
     sizes = node.optional(3) if scales is None else None
     if scales is not None:
         count: Dim = len(scales)

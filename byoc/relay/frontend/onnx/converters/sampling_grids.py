@@ -12,6 +12,7 @@ from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
+from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, with_length
 
 MAX_PLACES = 1 << 24  # of a grid that is made when importing: a larger one is a damaged model
 
@@ -33,6 +34,9 @@ def _affine_grid(node: OnnxNode) -> RelayExpr:
 
 
 def _run_time_grid(node: OnnxNode) -> RelayExpr:
+    theta = node.shape(node[0])
+    lengths = [size + more for size, more in ((theta[1], 2), (theta[2], 1)) if isinstance(size, int)]
+    node = with_length(node, 1, lengths[0] if lengths else declared_rank(node), 4, 5)
     (rank,) = node.static_dims_of(node[1], [0], "AffineGrid")
     count, dtype = rank - 2, node.dtype(node[0])
     extents = [relay.squeeze(relay.take(node[1], constant([k + 2], "int64"), axis=0), axis=[0]) for k in range(count)]

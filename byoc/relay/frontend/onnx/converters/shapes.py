@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -56,6 +56,9 @@ def _reshape(node: OnnxNode) -> RelayExpr:
         return _static_reshape(node, [int(v) for v in target.reshape(-1)])
     dims = node.services.dims(node[1])
     if dims is None or 0 in dims:
+        from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, with_length
+
+        node = with_length(node, 1, declared_rank(node))
         return relay.reshape(node[0], node[1], allowzero=node.attrs.flag("allowzero"))
     return _partly_known(node, dims)
 
@@ -154,7 +157,7 @@ def _squeeze(node: OnnxNode) -> RelayExpr:
 
     shape = node.shape(node[0])
     if is_of_run(node, 1):
-        return _in_shape_of_run(node, "squeezed")
+        return _in_shape_of_run(node, "squeezed", lambda rank: len(shape) - rank)
     if node.optional(1) is None and "axes" not in node.attrs:
         if not are_numbers(shape):
             return _squeezed_alone(node)
@@ -214,9 +217,14 @@ def _undecided(node: OnnxNode, axis: int) -> BranchesDifferError:
     )
 
 
-def _in_shape_of_run(node: OnnxNode, form: str) -> RelayExpr:
+def _in_shape_of_run(node: OnnxNode, form: str, count: Callable[[int], int]) -> RelayExpr:
+    """The data in a shape by the axes that input 1 holds, of which a result of a declared rank has so many: *count*."""
     from byoc.relay.frontend.onnx.run_time.axes import axes_shape
+    from byoc.relay.frontend.onnx.run_time.list_lengths import MOST, declared_rank, with_length
 
+    rank = declared_rank(node)
+    most = node.rank(node[0]) if form == "squeezed" else MOST
+    node = with_length(node, 1, None if rank is None else count(rank), most=most)
     return relay.reshape(node[0], axes_shape(node, node[0], node[1], form), allowzero=True)
 
 
@@ -225,7 +233,7 @@ def _unsqueeze(node: OnnxNode) -> RelayExpr:
     from byoc.relay.frontend.onnx.run_time.axes import is_of_run
 
     if is_of_run(node, 1):
-        return _in_shape_of_run(node, "inserted")
+        return _in_shape_of_run(node, "inserted", lambda rank: rank - node.rank(node[0]))
     axes = node.ints(1, "axes")
     rank = node.rank(node[0]) + len(axes)
     chosen = sorted({node.axis(a, rank) for a in axes})
@@ -257,7 +265,16 @@ def _expand(node: OnnxNode) -> RelayExpr:
 def _expand_dynamic(node: OnnxNode) -> RelayExpr:
     """Multiplying with ones broadcasts like Expand, whatever the sizes turn out to be."""
     from byoc.relay.frontend.onnx.dims import matched
+    from byoc.relay.frontend.onnx.run_time.list_lengths import (
+        declared_rank,
+        of_free_length,
+        with_length,
+        with_ones_before,
+    )
 
+    if of_free_length(node, 1):
+        rank, own = declared_rank(node), node.rank(node[0])
+        node = with_ones_before(node, 1, own) if rank == own else with_length(node, 1, rank)
     kind = node.dtype(node[0])
     dtype = "int8" if kind == "bool" else kind
     ones: RelayExpr = relay.full(constant(1, dtype), node[1], dtype)

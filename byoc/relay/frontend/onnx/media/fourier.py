@@ -10,21 +10,31 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import parted, plus, times
+from byoc.ir.types import Any, Dim
 from byoc.relay.expr import constant
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
-from byoc.relay.frontend.onnx.run_time.fourier import dft_of_run, stft_of_run
+from byoc.relay.frontend.onnx.run_time.fourier import as_pairs, dft_of_rows, dft_of_run, stft_of_run
+from byoc.relay.op.core.window import differ
 
 
-def _parts(node: OnnxNode) -> list[RelayExpr]:
-    """The real part of the signal and, where it has one, the imaginary one."""
-    size = node.shape(node[0])[-1] if node.rank(node[0]) > 1 else None
+def _parts(node: OnnxNode, is_real: bool) -> list[RelayExpr]:
+    """The real part of the signal and, where it has one, the imaginary one.
+
+    Of a free size the last axis is what a signal must be, if *is_real*, else the imaginary part may be 0.
+    """
+    signal, shape = node[0], node.shape(node[0])
+    if len(shape) > 1 and isinstance(shape[-1], Any):
+        signal = relay.match_shape(signal, [*shape[:-1], 1]) if is_real else as_pairs(node, signal)
+    size = node.shape(signal)[-1] if len(shape) > 1 else None
     if size not in (1, 2):
         raise node.error(f"the last axis of the signal must have 1 or 2 elements, got {node.type_of(node[0])}")
     assert isinstance(size, int)
-    return [relay.squeeze(_taken(node[0], -1, k, k + 1), axis=[-1]) for k in range(size)]
+    return [relay.squeeze(_taken(signal, -1, k, k + 1), axis=[-1]) for k in range(size)]
 
 
 def _taken(data: RelayExpr, axis: int, begin: int, end: int) -> RelayExpr:
@@ -37,9 +47,7 @@ def _pairs(parts: list[RelayExpr]) -> RelayExpr:
 
 def _to_length(node: OnnxNode, data: RelayExpr, length: int) -> RelayExpr:
     """*data* with *length* elements along its last axis: cut, or with zeros behind."""
-    size, rank = node.shape(data)[-1], node.rank(data)
-    if not isinstance(size, int):
-        raise node.error(f"the transformed axis needs a known size, got {node.type_of(data)}; fix it with shapes=")
+    (size,), rank = node.static_dims_of(data, [-1], "the transformed axis"), node.rank(data)
     if size < length:
         return relay.nn.pad(data, [(0, 0)] * (rank - 1) + [(0, length - size)])
     return data if size == length else _taken(data, rank - 1, 0, length)
@@ -68,8 +76,9 @@ def _dft_input(node: OnnxNode) -> RelayExpr:
 
 
 def _of_run(node: OnnxNode, axis: RelayExpr) -> RelayExpr:
-    parts = _parts(node)
-    if node.attrs.flag("onesided") and not node.attrs.flag("inverse") and len(parts) == 2:
+    halved = node.attrs.flag("onesided") and not node.attrs.flag("inverse")
+    parts = _parts(node, halved)
+    if halved and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; leave out onesided")
     return dft_of_run(node, parts, axis, node.optional(1) is not None)
 
@@ -83,7 +92,7 @@ def _dft(node: OnnxNode, axis: int) -> RelayExpr:
     inverse, onesided = node.attrs.flag("inverse"), node.attrs.flag("onesided")
     if is_of_run(node, 1):
         return _of_run(node, constant(axis, "int64"))
-    parts = [_last(part, axis, rank - 1) for part in _parts(node)]
+    parts = [_last(part, axis, rank - 1) for part in _parts(node, onesided and not inverse)]
     if onesided and not inverse and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; leave out onesided")
     size = node.shape(parts[0])[-1]
@@ -92,24 +101,35 @@ def _dft(node: OnnxNode, axis: int) -> RelayExpr:
         length = 2 * (size - 1)
     if length is not None and length < 1:
         raise node.error(f"dft_length is at least 1, got {length}")
+    if isinstance(size, Any) and (onesided or length is not None):
+        return _pairs([_last(part, axis, rank - 1, True) for part in _of_free_size(node, parts, size, length)])
     if inverse and onesided:
+        assert length is not None
         return relay.expand_dims(_last(_real_inverse(node, parts, length), axis, rank - 1, True), -1)
     if length is not None:
         parts = [_to_length(node, part, length) for part in parts]
     imaginary = parts[1] if len(parts) == 2 else relay.zeros_like(parts[0])
     found: list[RelayExpr] = list(relay.dft(parts[0], imaginary, inverse))
     if onesided:
-        count = node.shape(found[0])[-1]
-        if not isinstance(count, int):
-            raise node.error("a one-sided transform needs a known size of its axis; fix it with shapes=")
+        (count,) = node.static_dims_of(found[0], [-1], "a one-sided transform")
         found = [_taken(part, rank - 2, 0, count // 2 + 1) for part in found]
     return _pairs([_last(part, axis, rank - 1, True) for part in found])
 
 
-def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) -> RelayExpr:
+def _of_free_size(node: OnnxNode, parts: list[RelayExpr], size: Any, length: int | None) -> list[RelayExpr]:
+    """The transform along the last axis of *parts*, of a free *size*, cut or with zeros to *length*."""
+    inverse, onesided = node.attrs.flag("inverse"), node.attrs.flag("onesided")
+    count: Dim = size if length is None else length
+    if onesided and not inverse:
+        count = plus(parted(count, 2), 1)
+    elif onesided and length is None:
+        count = times(plus(size, -1), 2)
+    found = dft_of_rows(node, parts, None if length is None else constant(length, "int64"))
+    return [matched(node, part, [*node.shape(part)[:-1], count]) for part in found]
+
+
+def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int) -> RelayExpr:
     """The real signal of *length* samples whose spectrum begins with *parts*: the rest is its conjugate, backwards."""
-    if length is None:
-        raise node.error("a one-sided inverse transform needs a known size of its axis; fix it with shapes=")
     half, rank = length // 2 + 1, node.rank(parts[0])
     real = _to_length(node, parts[0], half)
     imaginary = _to_length(node, parts[1], half) if len(parts) == 2 else relay.zeros_like(real)
@@ -126,14 +146,16 @@ def _real_inverse(node: OnnxNode, parts: list[RelayExpr], length: int | None) ->
 @converter("STFT")
 def _stft(node: OnnxNode) -> RelayExpr:
     """``[batch, samples, 1 or 2] -> [batch, frames, frequencies, 2]``, or of ``[batch, samples]``."""
-    parts = [node[0]] if node.rank(node[0]) == 2 else _parts(node)
     onesided = node.attrs.flag("onesided", True)
+    parts = [node[0]] if node.rank(node[0]) == 2 else _parts(node, onesided)
     if onesided and len(parts) == 2:
         raise node.error("a one-sided transform takes a real signal, got a complex one; set onesided to 0")
-    if is_of_run(node, 1) or is_of_run(node, 3):
+    length = None if is_of_run(node, 1) or is_of_run(node, 3) else _frame_length(node, parts[0])
+    if length is None:
         return stft_of_run(node, parts, onesided)
-    step, length = int(node.known(1, "frame_step").reshape(())), _frame_length(node, parts[0])
-    window = node.optional(2)
+    step, window = int(node.known(1, "frame_step").reshape(())), node.optional(2)
+    if window is not None and isinstance(node.shape(window)[0], Any):
+        window = relay.match_shape(window, [length])
     found = [relay.stft(part, length, step, length, window, False, onesided) for part in parts]
     whole = found[0]
     if len(found) == 2:  # of the imaginary part: i (re + i im)
@@ -142,16 +164,17 @@ def _stft(node: OnnxNode) -> RelayExpr:
     return relay.transpose(whole, axes=[0, 2, 1, 3])
 
 
-def _frame_length(node: OnnxNode, signal: RelayExpr) -> int:
+def _frame_length(node: OnnxNode, signal: RelayExpr) -> int | None:
+    """How many samples a frame has; None where only the run knows it."""
     window = node.optional(2)
     if node.optional(3) is not None:
         length = int(node.known(3, "frame_length").reshape(()))
     else:
         size = node.shape(signal if window is None else window)[-1]
         if not isinstance(size, int):
-            raise node.error("the length of a frame must be known: give frame_length, or a window of a known size")
+            return None
         length = size
-    if window is not None and node.shape(window) != (length,):
+    if window is not None and (node.rank(window) != 1 or differ(node.shape(window)[0], length)):
         raise node.error(f"the window must be a vector of frame_length {length}, got {node.type_of(window)}")
     return length
 

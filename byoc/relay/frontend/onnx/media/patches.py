@@ -21,6 +21,7 @@ from byoc.relay.frontend.onnx.dims import matched, reshaped
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import converter
 from byoc.relay.frontend.onnx.run_time.axes import is_of_run
+from byoc.relay.frontend.onnx.run_time.list_lengths import declared_rank, less, with_length
 from byoc.relay.op.run_time.patches import Col2ImTableAttrs
 from byoc.runtime.kernels.run_time.patches import Patches
 
@@ -29,6 +30,8 @@ from byoc.runtime.kernels.run_time.patches import Patches
 def _col2im(node: OnnxNode) -> RelayExpr:
     """``T[N, C * patch, L] -> T[N, C, *image]``."""
     image, block = node.value(1), node.value(2)
+    count = _spatial_rank(node)
+    node = with_length(with_length(node, 1, count, 1), 2, count, 1)
     lengths = [node.shape(node[k]) for k in (1, 2)]
     if not all(len(shape) == 1 and isinstance(shape[0], int) for shape in lengths) or lengths[0] != lengths[1]:
         raise node.error(f"image_shape and block_shape must be equally many sizes, got {lengths[0]} and {lengths[1]}")
@@ -46,6 +49,14 @@ def _col2im(node: OnnxNode) -> RelayExpr:
     batch, channels = node.shape(node[0])[0], patches.channels(rows, found)
     data = reshaped(node, node[0], [batch, channels, math.prod(kernel) * found])
     return reshaped(node, _gathered(data, constant(patches.sources())), [batch, channels, *sizes])
+
+
+def _spatial_rank(node: OnnxNode) -> int | None:
+    """How many axes an image has: as many as sizes in a list of known length, as the attributes say or the output."""
+    stated = [node.shape(node[k])[0] for k in (1, 2) if node.rank(node[k]) == 1]
+    listed = [(len(node.attrs.ints(name, [])), each) for name, each in (("strides", 1), ("dilations", 1), ("pads", 2))]
+    known = [size for size in stated if isinstance(size, int)] + [count // each for count, each in listed if count]
+    return known[0] if known else less(declared_rank(node), 2)
 
 
 def _gathered(data: RelayExpr, table: RelayExpr) -> RelayExpr:

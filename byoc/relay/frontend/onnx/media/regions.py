@@ -23,12 +23,12 @@ def _non_max_suppression(node: OnnxNode) -> RelayExpr:
     if node.attrs.flag("center_point_box"):
         centre, half = _part(boxes, 0, 2), relay.multiply(_part(boxes, 2, 4), node.like(0.5, boxes))
         boxes = relay.concatenate([relay.subtract(centre, half), relay.add(centre, half)], axis=-1)
-    limit = node.optional(2)
+    limit = _given(node, 2, 0, "int64")
     least = constant(0, "int64")
     found = relay.vision.all_class_non_max_suppression(
         boxes,
         node[1],
-        least if limit is None else relay.maximum(limit, least),
+        relay.maximum(limit, least),
         _given(node, 3, 0.0),
         _given(node, 4, -np.inf),
     )
@@ -36,9 +36,12 @@ def _non_max_suppression(node: OnnxNode) -> RelayExpr:
     return relay.take(found[0], places, axis=0)
 
 
-def _given(node: OnnxNode, index: int, default: float) -> RelayExpr:
+def _given(node: OnnxNode, index: int, default: float, dtype: str = "float32") -> RelayExpr:
+    """Input *index*, one number in whatever list, as a scalar."""
     value = node.optional(index)
-    return constant(default, "float32") if value is None else value
+    if value is None:
+        return constant(default, dtype)
+    return relay.reshape(value, []) if node.rank(value) else value
 
 
 @converter("RoiAlign")

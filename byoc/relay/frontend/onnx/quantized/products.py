@@ -21,7 +21,6 @@ from byoc.relay.frontend.onnx.converters.convolution import (
     channels_first,
     convolution,
     in_place,
-    kernel_shape,
     read_window,
 )
 from byoc.relay.frontend.onnx.converters.linear import matrix_product
@@ -204,13 +203,14 @@ def _quantized_conv(node: OnnxNode) -> RelayExpr | None:
     found = [constants(node, k, k + 1) for k in (1, 4, 6)]
     bias = node.optional(8)
     out_dtype = node.dtype(node[7])
-    if node.rank(node[0]) != 4 or any(f is None for f in found) or out_dtype not in BYTES:
+    whole = node.rank(node[0]) == 4 and node.type_of(node[3]).is_static
+    if not whole or any(f is None for f in found) or out_dtype not in BYTES:
         return None
     (scale, zero), (w_scale, w_zero), out = (f for f in found if f is not None)
     if _several(scale, zero, *out):
         return None
     geometry = convolution(node, relay.cast(node[0], "int32"), relay.cast(node[3], "int32"))
-    window = read_window(node, kernel_shape(node, node[3]))
+    window = read_window(node, node.static_dims(node[3], "the weight")[2:])
     total: RelayExpr = qnn.op.conv2d(
         in_place(node, node[0], window, int(zero.data.numpy().reshape(()))),
         node[3],

@@ -19,6 +19,7 @@ from byoc.ir.expr import RelayExpr
 from byoc.relay import qnn
 from byoc.relay.expr import Constant, constant
 from byoc.relay.frontend.onnx.converters.casts import saturated
+from byoc.relay.frontend.onnx.dims import matched
 from byoc.relay.frontend.onnx.dtypes import dtype_of
 from byoc.relay.frontend.onnx.node import OnnxNode
 from byoc.relay.frontend.onnx.registry import MICROSOFT, converter
@@ -43,8 +44,13 @@ def _along_axis(node: OnnxNode, data: RelayExpr, value: RelayExpr, by: Quantisat
     if not block or len(shape) != rank:
         raise node.error(f"a scale of shape {list(shape)} does not fit the data {node.type_of(data)}")
     repeated = relay.repeat(value, block, axis)
-    size = node.static_dims(data, "quantisation in blocks")[axis]
-    return relay.strided_slice(repeated, begin=[0], end=[size], strides=[1], axes=[axis])
+    size, own = node.shape(data)[axis], node.shape(repeated)
+    if isinstance(size, int):
+        return relay.strided_slice(repeated, begin=[0], end=[size], strides=[1], axes=[axis])
+    one = constant([1], "int64")
+    end = relay.take(relay.shape_of(data, "int64"), constant([axis], "int64"), axis=0)
+    cut = relay.strided_slice(repeated, constant([0], "int64"), end, one, axes=[axis])
+    return matched(node, cut, [*own[:axis], size, *own[axis + 1 :]])
 
 
 def quantised(node: OnnxNode, data: RelayExpr, zero: RelayExpr | None, dtype: str) -> RelayExpr:

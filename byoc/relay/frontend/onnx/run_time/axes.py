@@ -15,16 +15,7 @@ def is_of_run(node: OnnxNode, index: int) -> bool:
 
 
 def axes_shape(node: OnnxNode, data: RelayExpr, axes: RelayExpr, form: str, every: bool = False) -> RelayExpr:
-    """The shape of *data* without *axes*, or with them, by its *form* as ``relay.axes_shape`` has it.
-
-    Raises ImportModelError where the number of dimensions would depend on the run.
-    """
-    count = node.shape(axes)
-    if form != "ones" and not all(isinstance(d, int) for d in count):
-        raise node.error(
-            f"how many dimensions the result has depends on the number of axes, {node.type_of(axes)}, which is known "
-            "only when the model runs; give the axes a known length with shapes=, or keep the dimensions"
-        )
+    """The shape of *data* without *axes*, or with them, by its *form* as ``relay.axes_shape`` has it."""
     return relay.axes_shape(data, axes, form, every, node.place)
 
 

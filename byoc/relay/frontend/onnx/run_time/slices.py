@@ -8,6 +8,7 @@ import numpy as np
 
 from byoc import relay
 from byoc.ir.expr import RelayExpr
+from byoc.ir.size_var import plus
 from byoc.ir.types import Dim
 from byoc.relay.expr import constant
 from byoc.relay.frontend.onnx.dims import matched
@@ -76,6 +77,17 @@ def padded_by(
     data = relay.strided_slice(data, item(bounds, 0), item(bounds, 1), ones)
     width = relay.stack([item(bounds, 2), item(bounds, 3)], axis=1)
     return relay.nn.pad(data, width, fill, pad_mode=mode)
+
+
+def wrapped_by_run(node: OnnxNode, data: RelayExpr, axis: int, before: int, after: int) -> RelayExpr:
+    """*data* repeated around itself along *axis*, which has a free size from 1 on."""
+    what = f"{node.place}: the size of axis {axis}, which is wrapped"
+    size = relay.check_numbers(item(relay.shape_of(data, "int64"), axis), 1, what)
+    end = relay.add(size, constant(after, "int64"))
+    numbers = relay.arange(constant(-before, "int64"), end, constant(1, "int64"), dtype="int64")
+    dims = list(node.shape(data))
+    dims[axis] = plus(dims[axis], before + after)
+    return matched(node, relay.take(data, relay.floor_mod(numbers, size), axis=axis), dims)
 
 
 def split_of_run(node: OnnxNode, axis: int) -> list[RelayExpr]:

@@ -65,15 +65,15 @@ def conv_stages(data: Tensor, weight: Tensor, attrs: ConvAttrs | TransposedAttrs
     spatial = data_letters(n)[2:]
     pads = dict(zip(spatial, geometry.pads, strict=True))
     source = pad_stage(data, [pads.get(letter, (0, 0)) for letter in attrs.data_layout], 0)
-    axes = [te.reduce_axis(geometry.reduced, "ic")]
+    axes = [te.reduce_axis(te.dimension(geometry.reduced), "ic")]
     axes += [te.reduce_axis(k, f"k{letter.lower()}") for k, letter in zip(geometry.kernel, spatial, strict=True)]
-    per_group, layout = geometry.out // geometry.groups, attrs.out_layout or attrs.data_layout
+    per_group, layout = te.dimension(geometry.out) // geometry.groups, attrs.out_layout or attrs.data_layout
 
     def element(*index: Index) -> PrimExpr:
         out = by_letter(layout, index)
         at: ByLetter = {"N": out["N"], "C": axes[0]}
         if geometry.groups > 1:
-            at["C"] = (out["C"] / per_group) * geometry.reduced + axes[0]
+            at["C"] = (out["C"] / per_group) * te.dimension(geometry.reduced) + axes[0]
         taps: ByLetter = {"O": out["C"], "I": axes[0]}
         if geometry.multiplier:
             taps = {"O": out["C"] / geometry.multiplier, "I": out["C"] % geometry.multiplier}

@@ -11,18 +11,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs, all_given
 from byoc.ir.expr import RelayExpr
 from byoc.ir.op import OpPattern, Sample, register_op
 from byoc.ir.op_parts import Inputs
+from byoc.ir.size_var import times
 from byoc.ir.traits import OpKind, ProductForm, Traits, same_kernels
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.expr import Call
 from byoc.relay.op.attributes.convolution import DeformableConv2DAttrs
 from byoc.relay.op.core.arguments import Ints, WindowArguments, takes_fields_of
 from byoc.relay.op.core.builder import make_call
-from byoc.relay.op.core.type_relations import is_float
+from byoc.relay.op.core.type_relations import is_float, is_integer
 from byoc.relay.op.core.untyped_inputs import conv_weight
 from byoc.relay.op.core.window import arranged, axes_of, differ, tensor_of
 from byoc.relay.op.nn.convolution.geometry import Geometry, conv_geometry, conv_operations, size_of
@@ -136,20 +139,31 @@ class DeformableColumnsAttrs(Attrs):
     deformable_groups: int = 1
 
 
-def _columns_relation(types: Sequence[Type], attrs: DeformableColumnsAttrs) -> Type:
+def _moved(types: Sequence[Type], attrs: DeformableColumnsAttrs, taps: Dim, sizes: Sequence[Dim]) -> TensorType:
+    """The type of what *taps* see, moved by the offset (input 1), of which there are *sizes* along the image."""
     data, offset = tensor_of(types[0], 4, "data"), tensor_of(types[1], 4, "offset")
     batch, channels, groups = data.shape[0], data.shape[1], attrs.deformable_groups
-    taps = math.prod(attrs.kernel_size)
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise TypeInferenceError(f"{channels} channels cannot be divided into {groups} deformable groups")
-    sizes = []
-    for k, size in enumerate(data.shape[2:]):
-        extent = (attrs.kernel_size[k] - 1) * attrs.dilation[k] + 1 - attrs.padding[k] - attrs.padding[k + 2]
-        sizes.append(Any() if isinstance(size, Any) else (size - extent) // attrs.strides[k] + 1)
-    expected = (batch, 2 * groups * taps, *sizes)
+    expected = (batch, times(taps, 2 * groups), *sizes)
     if not is_float(data.dtype) or any(differ(a, b) for a, b in zip(offset.shape, expected, strict=True)):
         raise TypeInferenceError(f"data must be floats and offset have the sizes {expected}, got {data} and {offset}")
     return TensorType((batch, channels, taps, *offset.shape[2:]), data.dtype)
+
+
+def _columns_relation(types: Sequence[Type], attrs: DeformableColumnsAttrs) -> Type:
+    sizes: list[Dim] = []
+    for k, size in enumerate(tensor_of(types[0], 4, "data").shape[2:]):
+        extent = (attrs.kernel_size[k] - 1) * attrs.dilation[k] + 1 - attrs.padding[k] - attrs.padding[k + 2]
+        sizes.append(Any() if isinstance(size, Any) else (size - extent) // attrs.strides[k] + 1)
+    return _moved(types, attrs, math.prod(attrs.kernel_size), sizes)
+
+
+def _free_columns_relation(types: Sequence[Type], attrs: DeformableColumnsAttrs) -> Type:
+    sizes = tensor_of(types[2], 1, "sizes")
+    if differ(sizes.shape[0], 2) or not is_integer(sizes.dtype) or attrs.kernel_size:
+        raise TypeInferenceError(f"the sizes of the kernel must be an input of 2 integers, got {sizes}")
+    return _moved(types, attrs, Any(), (Any(), Any()))
 
 
 register_op(
@@ -168,6 +182,23 @@ register_op(
 )
 
 
+register_op(
+    "dyn.deformable_columns",
+    inputs=("data", "offset", "sizes"),
+    attrs=DeformableColumnsAttrs,
+    rel=_free_columns_relation,
+    doc="What each moved tap of a convolution sees whose kernel's sizes are an input.",
+    samples=(
+        Sample([(1, 4, 6, 5), (1, 18, 6, 5), np.array([3, 3], "int64")], {"kernel_size": (), "padding": (1, 1, 1, 1)}),
+    ),
+)
+
+
 def deformable_columns(data: RelayExpr, offset: RelayExpr, attrs: DeformableColumnsAttrs) -> Call:
     """``T[N, C, H, W], T[N, 2 groups kh kw, OH, OW] -> T[N, C, kh kw, OH, OW]``. Source: ONNX DeformConv-19."""
     return make_call("nn.deformable_columns", [data, offset], attrs)
+
+
+def deformable_columns_of(data: RelayExpr, offset: RelayExpr, sizes: RelayExpr, attrs: DeformableColumnsAttrs) -> Call:
+    """As :func:`deformable_columns` of a kernel whose *sizes* are ``int[2]`` of the run; *attrs* have none."""
+    return make_call("dyn.deformable_columns", [data, offset, sizes], attrs)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from byoc import te
 from byoc.errors import TypeInferenceError
 from byoc.ir.attrs import Attrs
-from byoc.ir.size_var import times
+from byoc.ir.size_var import parted, times
 from byoc.ir.types import Any, Dim, TensorType, Type
 from byoc.relay.op.attributes.convolution import ConvAttrs, TransposedAttrs
 from byoc.relay.op.core.window import (
@@ -207,7 +207,7 @@ def transposed_geometry(types: Sequence[Type], attrs: TransposedAttrs, n: int) -
         channels,
         dims[2:],
         out,
-        _known(Any(), taken, attrs.groups),
+        _known(parted(taken, attrs.groups) if attrs.groups > 1 else taken, None),
         attrs.groups,
         kernel[2:],
         strides,
@@ -246,4 +246,4 @@ def conv_operations(geometry: Geometry) -> int:
 def transposed_operations(geometry: Geometry) -> int:
     """Two operations for each multiply-add of a transposed convolution: every input meets every kernel element."""
     inputs = size_of((geometry.batch, geometry.out, *geometry.sizes))
-    return 2 * inputs * geometry.reduced * math.prod(geometry.kernel)
+    return 2 * inputs * size_of((geometry.reduced, *geometry.kernel))

@@ -105,13 +105,13 @@ class _Columns:
         return te.compute(shape, element, name=name, tag=name, meta=meta_of(self.attrs, self.geometry))
 
     def _column_stage(self) -> Tensor:
-        geometry, axis = self.geometry, te.reduce_axis(self.geometry.reduced, "ic")
-        per_group = geometry.out // geometry.groups
+        geometry, axis = self.geometry, te.reduce_axis(te.dimension(self.geometry.reduced), "ic")
+        per_group = te.dimension(geometry.out) // geometry.groups
 
         def element(*index: Index) -> PrimExpr:
             at = dict(zip(self.columns, index, strict=True))
             group = at[C] / per_group
-            channel = axis if geometry.groups == 1 else group * geometry.reduced + axis
+            channel = axis if geometry.groups == 1 else group * te.dimension(geometry.reduced) + axis
             source = {"N": at[N], "C": channel, **{a: at["data", a] for a in self.steps}}
             taps = {"I": channel, "O": at[C] % per_group, **{a: at["tap", a] for a in self.steps}}
             left = load_at(self.data, self.attrs.data_layout, source)
@@ -138,7 +138,7 @@ class _Columns:
     def _extent(self, part: Part) -> Dimension:
         kind, letter = part
         if part in (N, C):
-            return te.dimension(self.geometry.batch) if part == N else self.geometry.out
+            return te.dimension(self.geometry.batch) if part == N else te.dimension(self.geometry.out)
         step = self.steps[letter]
         return {"data": step.size, "tap": step.kernel, "phase": step.stride, "position": step.positions}[kind]
 
@@ -162,15 +162,15 @@ def _convolved_spread(data: Tensor, weight: Tensor, attrs: TransposedAttrs, geom
     """A sum over a copy of the data with zeros between its elements, against the mirrored kernel."""
     steps, layout = _steps_of(geometry), attrs.out_layout or attrs.data_layout
     source = _spread(data, attrs, geometry, steps)
-    per_group = geometry.out // geometry.groups
-    channel_axis = te.reduce_axis(geometry.reduced, "ic")
+    per_group = te.dimension(geometry.out) // geometry.groups
+    channel_axis = te.reduce_axis(te.dimension(geometry.reduced), "ic")
     axes = {a: te.reduce_axis(step.kernel, f"k{a.lower()}") for a, step in steps.items()}
 
     def element(*index: Index) -> PrimExpr:
         out = by_letter(layout, index)
         channel: PrimExpr = channel_axis
         if geometry.groups > 1:
-            channel = (out["C"] / per_group) * geometry.reduced + channel_axis
+            channel = (out["C"] / per_group) * te.dimension(geometry.reduced) + channel_axis
         at: ByLetter = {a: out[a] + axes[a] * step.dilation for a, step in steps.items()}
         taps: ByLetter = {a: te.const(step.kernel - 1, INDEX) - axes[a] for a, step in steps.items()}
         left = load_at(source, attrs.data_layout, {**at, "N": out["N"], "C": channel})
