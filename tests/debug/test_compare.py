@@ -30,7 +30,7 @@ MODEL = onnx.parser.parse_model(
 
 
 @pytest.mark.needs_cc
-def test_a_model_on_two_backends_is_compared_tensor_by_tensor():
+def test_a_model_on_two_backends_is_compared_tensor_by_tensor(new_processes):
     found = compare(DIGITS, targets=["c", "blas"])
     assert found.ok and found.diverging is None
     names = [row.name for row in found.rows]

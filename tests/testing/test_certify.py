@@ -123,7 +123,9 @@ class Crashing(BlasBackend):
 """
 
 
-def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
+def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(
+    monkeypatch, new_processes, tmp_path, capfd
+):
     monkeypatch.setattr(run_cases, "CRASH_SECONDS", 0)
     (tmp_path / "crashing_file.py").write_text(VENDOR)
     path = tmp_path / "c.json"
@@ -174,7 +176,7 @@ def test_faults_of_the_module_make_the_host_stand_in(backend_with):
 
 
 @pytest.mark.parametrize("name", ["blas"])
-def test_our_own_backend_is_certified(name):
+def test_our_own_backend_is_certified(name, new_processes):
     found = certify(name)
     assert not found.failures, str(found)
     assert {"nn.dense", "blas.dense_bias_relu"} <= set(found.covered)
