@@ -42,7 +42,7 @@ PLANTED = [
 
 @pytest.mark.parametrize("fault, only, check, verdict, piece", PLANTED, ids=[row[0] for row in PLANTED])
 def test_a_planted_mistake_is_found_with_its_smallest_case(backend_with, fault, only, check, verdict, piece):
-    found = certify(backend_with(fault), only=[only])
+    found = certify(backend_with(fault), only=[only], saved=fault in ("saved", "random"))
     assert not found.ok
     assert {c.verdict for c in found.failures} == {verdict}
     small = next(s for s in found.smallest if s.check == check)
@@ -84,9 +84,10 @@ def test_a_verdict_that_raises_is_found(backend_with):
     assert shown and all("RuntimeError: a planted error" in text for text in shown)
 
 
-def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
+def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(monkeypatch, backend_with, tmp_path):
+    monkeypatch.setattr(run_cases, "CRASH_SECONDS", 4.0)
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
-    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3, workers=2)
+    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=2, workers=2)
     assert not found.ok and not found.unfinished
     shown = {}
     for case in found.failures:
@@ -94,7 +95,7 @@ def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(
         shown.setdefault(case.operator, []).extend(f"{f.check}: {f.text}" for f in case.findings)
     assert "run: its process crashed with SIGSEGV" in shown["nn.softmax"][0] and "planted.py" in shown["nn.softmax"][0]
     assert "run: its process ended itself with the exit code 3" in shown["nn.relu"]
-    assert shown["tanh"][0].startswith("run: no end after 3 s (planted.py:")
+    assert shown["tanh"][0].startswith("run: no end after 2 s (planted.py:")
     assert "verdict: its process crashed with SIGSEGV" in shown["split"][0]
     assert all(len(texts) <= 3 + 1 for texts in shown.values())  # one more was under way in the other worker
     left = next(c for c in found.cases if c.name == "split")
