@@ -27,7 +27,9 @@ FOLDER = pathlib.Path(__file__).parents[2] / "tutorials"
 PATHS = sorted(FOLDER.glob("*.ipynb"))
 # one tunes for half a minute, one measures for a quarter: tests/tune and tests/driver/test_profile_opencl.py have the
 # parts of the one, docs/guides/plan.md and tests/partition those of the other
-LONG = ("opencl", "where_should_it_run")
+# the last certifies a backend with a mistake twice: tests/testing/test_certify.py, tests/debug/test_bisect.py and
+# test_compare.py plant mistakes and find them by the same functions
+LONG = ("opencl", "where_should_it_run", "wrong_numbers")
 SAME_EVERYWHERE = ("quickstart", "bring_your_own_codegen", "int8_npu")  # others measure, or print versions
 SAID = {
     "wrong_numbers": (
