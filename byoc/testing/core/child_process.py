@@ -115,7 +115,7 @@ class ChildProcess:
             return 0
 
     def _wait_for_trace(self, size: int) -> None:
-        """Until the trace, of *size* bytes before, is longer and stays so for a while, at most as long as it is given."""
+        """Until the trace, of *size* bytes before, is longer and stays so for a while, or its time is over."""
         before, changed = size, time.monotonic()
         until = changed + ASK_SECONDS
         while time.monotonic() < until and (size == before or time.monotonic() < changed + SETTLED_SECONDS):
