@@ -16,6 +16,9 @@ hypothesis.settings.load_profile("byoc")
 # every pass of every test, and of the processes that tests start, is verified (byoc.ir.passes.verification)
 os.environ.setdefault("BYOC_VERIFY", "1")
 
+# NumPy's products wait in threads of their own as soon as it is imported: not in workers and processes side by side
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # hundreds of processes that tests start import all of byoc: they share compiled modules, outside of the sources
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     os.environ["PYTHONPYCACHEPREFIX"] = str(pathlib.Path(__file__).parents[1] / ".pytest_cache" / "pycache")

@@ -46,9 +46,11 @@ def check_names(
         return
     known = {EVERY, *OPS, *(row.name for row in rows or rows_of(backend))}
     for name, where in sorted(new):
+        if name in known:
+            continue
         other = name.partition(".")[0]
-        others = composites_of(other) if other not in (name, backend.name) else ()
-        if name in known or others is None or name in others:
+        others = composites_of(other) if other not in (name, backend.name) else ()  # reads what packages are installed
+        if others is None or name in others:
             continue
         near = difflib.get_close_matches(name, sorted({*known, *others}), n=5)
         raise PartitionError(

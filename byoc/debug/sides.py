@@ -109,6 +109,8 @@ class SideBench:
 
     def run(self, inputs: Arrays) -> SideRun:
         """What the side gives for *inputs*. Raises UserError."""
+        if self._pair is None and self._executable is None:  # another worker had it, and this one tries the run again
+            self.specs()
         if self._pair is None:
             self.progress("running it by the virtual machine")
             outputs = run_executable(self._made_executable(), inputs)
@@ -119,7 +121,7 @@ class SideBench:
         return SideRun(values, [(s.name, a) for s, a in zip(whole.outputs, whole.run(inputs), strict=True)])
 
     def _made_executable(self) -> Executable:
-        assert self._executable is not None  # specs() is asked first
+        assert self._executable is not None  # specs() or run() made it
         return self._executable
 
     def _compile(self, target: str) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tools.health.imports import MODEL, PROBE, python
-from tools.health.sources import ROOT, imported, modules, tree
+from tools.health.sources import ROOT, imported, modules, nodes, tree
 
 BASE = {"base", "runtime", "errors"}
 LAYERS = {
@@ -57,8 +57,8 @@ def test_no_import_is_relative():
     found = [
         f"{path}:{node.lineno}"
         for path in modules().values()
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.ImportFrom) and node.level
+        for node in nodes(tree(path), ast.ImportFrom)
+        if node.level
     ]
     assert found == []
 
@@ -76,20 +76,26 @@ def test_importing_pulls_in_no_compiler(module):
 MOST_MODULES = 349  # of ours that byoc.compile of the digit classifier imports: it may only fall
 
 
+@pytest.fixture(scope="module")
+def loaded_on_a_models_road(tmp_path_factory):
+    """The modules of ours that a new process has once it compiled the digit classifier."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("BYOC_VERIFY", raising=False)  # tests verify between passes, by more modules
+        return json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path_factory.mktemp("compiled"))))["names"]
+
+
 @pytest.mark.needs_cc
-def test_a_models_road_imports_no_more_modules_than_it_did(tmp_path, monkeypatch):
-    monkeypatch.delenv("BYOC_VERIFY", raising=False)  # tests verify between passes, by more modules
-    count = len(json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path)))["names"])
+def test_a_models_road_imports_no_more_modules_than_it_did(loaded_on_a_models_road):
+    count = len(loaded_on_a_models_road)
     assert count <= MOST_MODULES, (
         f"{count} modules are imported, {MOST_MODULES} were: import what few models need inside of what needs it"
     )
 
 
 @pytest.mark.needs_cc
-def test_a_models_road_imports_nothing_of_the_annex(tmp_path):
-    loaded = json.loads(python(PROBE, str(MODEL), compiled=str(tmp_path)))["names"]
-    assert "byoc.relay.op.nn" in loaded
-    assert [name for name in loaded if name.startswith(("byoc.annex", "byoc.compat"))] == []
+def test_a_models_road_imports_nothing_of_the_annex(loaded_on_a_models_road):
+    assert "byoc.relay.op.nn" in loaded_on_a_models_road
+    assert [name for name in loaded_on_a_models_road if name.startswith(("byoc.annex", "byoc.compat"))] == []
 
 
 IMPORT_EACH_ALONE = """

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -37,11 +38,24 @@ def module_names():
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory):
     """The wheel and the sdist, built from the files that git tracks or would track."""
-    folder = tmp_path_factory.mktemp("dist")
+    return built(tmp_path_factory.mktemp("dist"), "--no-isolation")
+
+
+def built(folder, *options):
     subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", str(folder), str(ROOT)], check=True, capture_output=True, text=True
+        [sys.executable, "-m", "build", *options, "--outdir", str(folder), str(ROOT)],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+@pytest.mark.slow
+def test_what_building_needs_is_declared(distributions, tmp_path):
+    """In an environment that has what pyproject.toml names and nothing else, the wheel is the same."""
+    alone, beside = (zipfile.ZipFile(wheel).namelist() for wheel in (built(tmp_path)[0], distributions[0]))
+    assert sorted(alone) == sorted(beside)
 
 
 def wheel_modules(names):
@@ -86,8 +100,8 @@ def local_index(distributions, tmp_path_factory):
 class Environment:
     """A fresh virtual environment whose commands come first on the search path, as after ``activate``."""
 
-    def __init__(self, folder, index):
-        venv.create(folder / "env", with_pip=True)
+    def __init__(self, folder, index, with_pip=True):
+        venv.create(folder / "env", with_pip=with_pip)
         self.python = folder / "env" / "bin" / "python"
         outside = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         path = f"{folder / 'env' / 'bin'}{os.pathsep}{os.environ['PATH']}"
@@ -106,6 +120,20 @@ def installed(local_index, tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     environment = Environment(folder, local_index)
     environment.shell(install_command("opencl"), folder)
+    return environment
+
+
+@pytest.fixture(scope="module")
+def unpacked(distributions, tmp_path_factory):
+    """A fresh environment with the wheel alone, which finds what it needs where these tests do."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    environment = Environment(folder, {}, with_pip=False)
+    words = ["--python", str(environment.python), "install", "--quiet", "--no-deps", "--no-compile"]
+    subprocess.run([sys.executable, "-m", "pip", *words, str(distributions[0])], check=True, capture_output=True)
+    packages = next((folder / "env").glob("lib/python*/site-packages"))
+    needed = sysconfig.get_path("purelib")  # its own .pth files, such as that of this tree, are not read
+    (packages / "needed.pth").write_text(f"{needed}\n")
+    assert environment.shell("python -c 'import byoc; print(byoc.__file__)'", folder).startswith(str(packages))
     return environment
 
 
@@ -129,16 +157,24 @@ SLOW = ("tune", "--policy cost", "plan.json")  # commands that measure this mach
 
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize("measuring", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_every_command_of_the_readme_works_as_printed(measuring, installed, tmp_path):
+@pytest.mark.parametrize(
+    ("where", "measuring"),
+    [
+        ("unpacked", False),
+        pytest.param("installed", False, marks=pytest.mark.slow),
+        pytest.param("installed", True, marks=pytest.mark.slow),
+    ],
+)
+def test_every_command_of_the_readme_works_as_printed(where, measuring, request, tmp_path):
+    environment = request.getfixturevalue(where)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (tmp_path / "model.onnx").symlink_to(ROOT / "examples" / "digits" / "digits.onnx")
     commands = [c for c in readme_commands() if any(word in c for word in SLOW) == measuring]
     assert len(commands) >= (5 if measuring else 6)
     for command in commands:
-        installed.shell(command.replace("Conv_12", "node_linear"), tmp_path)
+        environment.shell(command.replace("Conv_12", "node_linear"), tmp_path)
     if not measuring:
-        installed.shell("make -C out && out/model", tmp_path)
+        environment.shell("make -C out && out/model", tmp_path)
 
 
 ADVICE = re.compile(r"pip install [^\n]*?\b(byoc[\w-]*)(?:\[(\w+)\])?")

@@ -5,7 +5,7 @@ import pathlib
 
 from tools.health.shape import BESIDE as BESIDE_FOLDERS
 from tools.health.shape import MANY, files_by_folder, parameters
-from tools.health.sources import tree
+from tools.health.sources import nodes, tree
 
 ROOT = pathlib.Path(__file__).parents[2]
 CODE = [p for folder in ("byoc", "codegen", "runtime", "contrib") for p in sorted((ROOT / folder).rglob("*.py"))]
@@ -18,9 +18,7 @@ BAD_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager", 
 
 
 def functions(module):
-    for node in ast.walk(module):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+    return (*nodes(module, ast.FunctionDef), *nodes(module, ast.AsyncFunctionDef))
 
 
 def relative(path):
@@ -88,10 +86,7 @@ def test_no_file_has_a_name_that_says_nothing():
 
 def test_no_exception_is_swallowed_bare():
     bare = [
-        f"{relative(p)}:{node.lineno}"
-        for p in CODE
-        for node in ast.walk(tree(p))
-        if isinstance(node, ast.ExceptHandler) and node.type is None
+        f"{relative(p)}:{node.lineno}" for p in CODE for node in nodes(tree(p), ast.ExceptHandler) if node.type is None
     ]
     assert bare == []
 

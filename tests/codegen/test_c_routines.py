@@ -31,7 +31,7 @@ INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 SMALL = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e8m0fnu", "float4_e2m1fn", "int4", "uint4", "int2"]
 DTYPES = ["bool", "float32", "float64", "float16", "bfloat16", *INTEGERS, *SMALL]
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0])
-CALLS = 70
+CALLS = 35
 MODES = ["update", "add", "mul", "min", "max", "mean"]
 WITHOUT_MEAN = ("bool", "int4", "uint4", "int2")
 
@@ -153,7 +153,7 @@ def same(got, want):
     return np.array_equal(got, want, equal_nan=True) and bool((signs | np.isnan(got)).all())
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))])
 @pytest.mark.parametrize("make", [ordering, scatter_nd, scatter_elements, finding])
 def test_random_calls_give_what_the_numpy_kernels_give(make, seed):
     rng = np.random.default_rng(seed)

@@ -135,7 +135,7 @@ def _programs(machine: Machine) -> list[Program]:
     params=[
         "avx512",
         "avx",
-        "sse",
+        pytest.param("sse", marks=pytest.mark.slow),
         pytest.param("plain", marks=pytest.mark.optimized),
         pytest.param("avx512 optimized", marks=[pytest.mark.optimized, pytest.mark.slow]),
     ],

@@ -142,7 +142,10 @@ def _programs(machine: Machine) -> list[Program]:
     return [prepare(lower_function(f, f"case_{k}"), machine) for k, f in enumerate(NARROW.values())]
 
 
-@pytest.fixture(scope="module", params=WAYS)
+BY_DEFAULT = [pytest.param(w, marks=pytest.mark.slow) if w == "plain of 128 bits" else w for w in WAYS]
+
+
+@pytest.fixture(scope="module", params=BY_DEFAULT)
 def module(request) -> DsoModule:
     """All cases in one library, for one way."""
     programs = _programs(_machine(request.param))

@@ -195,7 +195,9 @@ def test_every_kind_of_plan_computes_the_convolution(size, outputs):
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("outputs", OUTPUTS)
 @pytest.mark.parametrize("stored", [False, True], ids=["tiles in local arrays", "tiles in a stage"])
-@pytest.mark.parametrize("size", [(7, 7, 12, 70), (11, 14, 16, 24), (4, 5, 3, 130)])
+@pytest.mark.parametrize(
+    "size", [(7, 7, 12, 70), (11, 14, 16, 24), pytest.param((4, 5, 3, 130), marks=pytest.mark.slow)]
+)
 def test_a_free_batch_is_computed_whatever_it_is(size, stored, outputs):
     def pick(plans: list[WinogradPlan]) -> WinogradPlan:
         fitting = [p for p in plans if p.stored == stored]
@@ -227,7 +229,7 @@ def test_vectors_of_other_lengths_compute_it_too(machine, outputs):
 
 @pytest.mark.needs_cc
 @pytest.mark.parametrize("outputs", OUTPUTS)
-@pytest.mark.parametrize("channels", [16, 128, 512])
+@pytest.mark.parametrize("channels", [16, pytest.param(128, marks=pytest.mark.slow), 512])
 def test_the_error_stays_within_the_documented_bound(channels, outputs):
     case = Case(1, 10, 10, channels, 48)
     result = _result(case, _with_plan(case, lambda plans: plans[0], outputs))

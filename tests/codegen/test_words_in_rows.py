@@ -18,7 +18,7 @@ def attention(rows: int) -> IRModule:
     return IRModule.from_expr(relay.Function([q, k, v], relay.nn.batch_matmul(scores, v, transpose_b=False)))
 
 
-@pytest.mark.parametrize("rows", [1, 3, 32, 33, 196])
+@pytest.mark.parametrize("rows", [1, 33, 196, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 32))])
 def test_joined_groups_compute_on_bfloat16_what_separate_ones_do(rows):
     rng = np.random.default_rng(0)
     inputs = {n: rng.standard_normal((2, rows, 32)).astype("float32") for n in "qkv"}

@@ -11,6 +11,18 @@ import planted
 
 
 @pytest.fixture
+def new_processes():
+    """Workers of this test are new processes, as a user's are."""
+
+
+@pytest.fixture(autouse=True)
+def copies(request, monkeypatch):
+    """Workers of other tests are copies of this process, which are there at once."""
+    if "new_processes" not in request.fixturenames:
+        planted.fork_workers(monkeypatch)
+
+
+@pytest.fixture
 def backend_with():
     """A function from the name of a mistake to that of a backend that has it."""
     names = []

@@ -72,7 +72,7 @@ def test_an_operator_that_raises_in_a_region_of_several_is_named(backend_with, t
 
 
 @pytest.mark.needs_cc
-def test_the_hosts_groups_are_parts_too():
+def test_the_hosts_groups_are_parts_too(new_processes):
     found = bisect(DIGITS, ["c"])
     assert found.ok and {s.kind for s in found.steps} == {"host's group"} and len(found.steps) > 5
     assert ("node_Conv_26", "node_relu") in [s.nodes for s in found.steps]

@@ -12,7 +12,7 @@ from byoc.driver.vm.cut_model import compile_for_vm
 from byoc.errors import UserError
 from byoc.runtime.vm.executable import ExecutableModule
 
-pytestmark = pytest.mark.needs_cc
+pytestmark = [pytest.mark.needs_cc, pytest.mark.usefixtures("new_processes")]
 DEADLY = """<ir_version: 9, opset_import: ["" : 17]>
     g (float[3, 4] x) => (float[3, 4] y) {
         [first] s = Sigmoid(x)

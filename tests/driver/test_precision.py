@@ -194,7 +194,7 @@ def test_an_artefact_keeps_its_precision(bf16, tmp_path):
     assert _places(again) == _places(library)
 
 
-@pytest.mark.parametrize("network", ["resnet", "mobilenet"])
+@pytest.mark.parametrize("network", [pytest.param("resnet", marks=pytest.mark.slow), "mobilenet"])
 def test_a_network_answers_as_in_float32(bf16, network):
     make = getattr(testing, network).get_workload
     mod, params = make(batch_size=1, num_classes=10, image_shape=(3, 32, 32))

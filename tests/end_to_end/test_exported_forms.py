@@ -16,11 +16,11 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import byoc
 
-TARGETS = [
-    pytest.param(("c",), id="host", marks=pytest.mark.needs_cc),
-    pytest.param(("json", "c"), id="json", marks=pytest.mark.needs_cc),
-    pytest.param(("opencl", "c"), id="opencl", marks=[pytest.mark.needs_cc, pytest.mark.needs_opencl]),
-]
+TARGETS = {
+    "host": (("c",), [pytest.mark.needs_cc]),
+    "json": (("json", "c"), [pytest.mark.needs_cc]),
+    "opencl": (("opencl", "c"), [pytest.mark.needs_cc, pytest.mark.needs_opencl]),
+}
 TYPES = {
     "f32": TensorProto.FLOAT,
     "f64": TensorProto.DOUBLE,
@@ -378,8 +378,21 @@ FORMS: dict[str, tuple[Callable[[], tuple], Sequence[Mapping[str, int]]]] = {
 }
 
 
-@pytest.mark.parametrize("targets", TARGETS)
-@pytest.mark.parametrize("form", FORMS)
+# that the device compiles for long; it has "resize linear" and "resize nearest", and the host has all
+LONG = ("resize cubic", "resize linear corners", "resize nearest ceil")
+CASES = [
+    pytest.param(
+        form,
+        targets,
+        id=f"{form}-{name}",
+        marks=[*marks, pytest.mark.slow] if name == "opencl" and form in LONG else marks,
+    )
+    for form in FORMS
+    for name, (targets, marks) in TARGETS.items()
+]
+
+
+@pytest.mark.parametrize("form, targets", CASES)
 def test_a_form_gives_the_outputs_of_onnx_runtime_for_every_size(
     form: str, targets: tuple[str, ...], tmp_path: Path
 ) -> None:

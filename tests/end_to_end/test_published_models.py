@@ -89,8 +89,16 @@ IMAGES = [(1, 7, 8, 3), (2, 16, 13, 3), (1, 9, 5, 3)]
 CASES = [(op, window) for op in AFTER for window in WINDOWS if window != "apart" or op == "Conv"]
 
 
-@pytest.mark.parametrize("op, window", CASES)
-@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+# every other pair of an operator and a window with the one mode, the rest with the other; all with both by `-m slow`
+MODES = ("SAME_UPPER", "SAME_LOWER")
+PADDED = [
+    pytest.param(op, mode, window, marks=[pytest.mark.slow] if (number + MODES.index(mode)) % 2 else [])
+    for number, (op, window) in enumerate(CASES)
+    for mode in MODES
+]
+
+
+@pytest.mark.parametrize("op, mode, window", PADDED)
 def test_windows_of_free_sizes_are_padded_to_as_many_as_strides(op, mode, window, tmp_path, artifact_runner):
     """As TensorFlow's models are exported: ``ceil(H / stride)`` windows, whose padding follows from the size."""
     size, stride = WINDOWS[window]

@@ -78,7 +78,7 @@ def compiled(model: RandomModel, targets: Sequence[str], exclude: Sequence[str])
 
 @pytest.mark.needs_cc
 @pytest.mark.needs_opencl
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [k if k < 20 else pytest.param(k, marks=pytest.mark.slow) for k in range(40)])
 def test_a_random_model_computes_what_onnx_runtime_computes(
     seed: int, artifact_runner: ArtifactRunner, tmp_path: pathlib.Path
 ) -> None:

@@ -71,7 +71,7 @@ def assert_close(outputs, expected):
 
 
 SLOW = {(name, targets) for name, targets in itertools.product(INPUTS, TARGETS) if name == "style_candy"}
-SLOW |= {("face_rfb_320", "opencl"), ("face_rfb_320", "c regions")}  # "all" has OpenCL and C too
+SLOW |= {("face_rfb_320", k) for k in ("host", "opencl", "c regions")}  # "all" has the host, OpenCL and C too
 CASES = [
     pytest.param(name, targets, marks=[pytest.mark.slow] if (name, targets) in SLOW else [])
     for name, targets in itertools.product(INPUTS, TARGETS)

@@ -115,8 +115,15 @@ COMPUTED = """g (float[B, S, 4] x, float[B, M, 4] z) => (float[] y)
 }"""
 
 
-@pytest.mark.parametrize("targets", [("c",), ("opencl", "c")], ids="-".join)
-@pytest.mark.parametrize("of", ["x", "z"])
+@pytest.mark.parametrize(
+    "targets, of",
+    [
+        pytest.param(("c",), "x", id="c-x"),
+        pytest.param(("c",), "z", id="c-z"),
+        pytest.param(("opencl", "c"), "x", marks=pytest.mark.slow, id="opencl-c-x"),
+        pytest.param(("opencl", "c"), "z", id="opencl-c-z"),
+    ],
+)
 @pytest.mark.parametrize("start, by, step", [(0, -1, 1), (0, -3, 1), (1, -2, 1), (0, -3, 2), (0, 2, 1)], ids=str)
 def test_an_end_less_than_the_size_counts_from_the_end_where_it_is_negative(
     start, by, step, of, targets, artifact_runner, tmp_path

@@ -196,7 +196,7 @@ def test_fusing_twice_gives_the_same_groups(mod):
 def test_large_graphs_take_linear_time(shape):
     x = relay.var("x", shape=(2,))
     node, kept = x, []
-    for _ in range(100_000 if shape == "chain" else 10_000):
+    for _ in range(30_000 if shape == "chain" else 10_000):
         args = [node, x] if shape == "every node uses the input" else [node]
         node = relay.Call(get_op("add" if len(args) == 2 else "negative"), args)
         kept.append(node)

@@ -19,6 +19,7 @@ from byoc.relay.op.contrib.register import PATTERN_TABLES, TARGET_PREDICATES
 from byoc.relay.traverse import post_order
 from byoc.runtime.json.module import JsonModule
 from byoc.runtime.modules.module import LOADERS, Module, register_module_loader
+from byoc.testing.core.worker_pool import WorkerPool
 
 KEY = "planted"
 TAKEN = (
@@ -244,6 +245,16 @@ def backend_of(fault):
 
     Planted.__doc__ = f"A backend for tests: {FAULTS[fault]}."
     return Planted
+
+
+def fork_workers(monkeypatch):
+    """Let pools of workers fork this process instead of starting new ones, which import all of byoc each."""
+    start = WorkerPool.__init__
+
+    def forking(pool, opening, count, limit, forked=""):
+        start(pool, opening, count, limit, forked or "a copy is there at once")
+
+    monkeypatch.setattr(WorkerPool, "__init__", forking)
 
 
 def register(fault):

@@ -42,7 +42,7 @@ PLANTED = [
 
 @pytest.mark.parametrize("fault, only, check, verdict, piece", PLANTED, ids=[row[0] for row in PLANTED])
 def test_a_planted_mistake_is_found_with_its_smallest_case(backend_with, fault, only, check, verdict, piece):
-    found = certify(backend_with(fault), only=[only])
+    found = certify(backend_with(fault), only=[only], saved=fault in ("saved", "random"))
     assert not found.ok
     assert {c.verdict for c in found.failures} == {verdict}
     small = next(s for s in found.smallest if s.check == check)
@@ -84,9 +84,10 @@ def test_a_verdict_that_raises_is_found(backend_with):
     assert shown and all("RuntimeError: a planted error" in text for text in shown)
 
 
-def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(backend_with, tmp_path):
+def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(monkeypatch, backend_with, tmp_path):
+    monkeypatch.setattr(run_cases, "CRASH_SECONDS", 4.0)
     only = ["nn.softmax", "nn.relu", "tanh", "split", "nn.dense"]
-    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=3, workers=2)
+    found = certify(backend_with("crash"), only=only, saved=False, cases=tmp_path, case_seconds=2, workers=2)
     assert not found.ok and not found.unfinished
     shown = {}
     for case in found.failures:
@@ -94,7 +95,7 @@ def test_what_ends_its_process_is_reported_by_its_case_and_the_others_are_tried(
         shown.setdefault(case.operator, []).extend(f"{f.check}: {f.text}" for f in case.findings)
     assert "run: its process crashed with SIGSEGV" in shown["nn.softmax"][0] and "planted.py" in shown["nn.softmax"][0]
     assert "run: its process ended itself with the exit code 3" in shown["nn.relu"]
-    assert shown["tanh"][0].startswith("run: no end after 3 s (planted.py:")
+    assert shown["tanh"][0].startswith("run: no end after 2 s (planted.py:")
     assert "verdict: its process crashed with SIGSEGV" in shown["split"][0]
     assert all(len(texts) <= 3 + 1 for texts in shown.values())  # one more was under way in the other worker
     left = next(c for c in found.cases if c.name == "split")
@@ -123,7 +124,9 @@ class Crashing(BlasBackend):
 """
 
 
-def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(monkeypatch, tmp_path, capfd):
+def test_a_vendors_file_that_crashes_is_reported_by_the_command_and_its_case_is_saved(
+    monkeypatch, new_processes, tmp_path, capfd
+):
     monkeypatch.setattr(run_cases, "CRASH_SECONDS", 0)
     (tmp_path / "crashing_file.py").write_text(VENDOR)
     path = tmp_path / "c.json"
@@ -174,7 +177,7 @@ def test_faults_of_the_module_make_the_host_stand_in(backend_with):
 
 
 @pytest.mark.parametrize("name", ["blas"])
-def test_our_own_backend_is_certified(name):
+def test_our_own_backend_is_certified(name, new_processes):
     found = certify(name)
     assert not found.failures, str(found)
     assert {"nn.dense", "blas.dense_bias_relu"} <= set(found.covered)

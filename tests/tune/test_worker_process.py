@@ -74,15 +74,15 @@ def what(outcomes):
 
 
 @pytest.mark.parametrize(
-    "kind, reason",
+    "place, kind, reason",
     [
-        ("crash", f"it crashed ({signal.Signals.SIGSEGV.name})"),
-        ("late", f"it crashed ({signal.Signals.SIGSEGV.name})"),
-        ("exit", "it ended with the status 3"),
-        ("hang", "it did not end within 0.5 s"),
+        (0, "crash", f"it crashed ({signal.Signals.SIGSEGV.name})"),
+        (1, "crash", f"it crashed ({signal.Signals.SIGSEGV.name})"),
+        (1, "late", f"it crashed ({signal.Signals.SIGSEGV.name})"),
+        (1, "exit", "it ended with the status 3"),
+        (0, "hang", "it did not end within 0.5 s"),
     ],
 )
-@pytest.mark.parametrize("place", [0, 1])
 def test_what_takes_the_process_down_is_named_and_the_others_are_timed(worker, kind, reason, place):
     kinds = ["good", "good"]
     kinds.insert(place, kind)

@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.health.name_places import Source, is_table, members
-from tools.health.sources import ROOT, tree
+from tools.health.sources import ROOT, nodes, tree
 
 ROOMS = ("byoc", "codegen", "runtime", "contrib")
 DEFINITIONS = ("byoc/relay/op", "byoc/relay/qnn/op")  # rooms with the operators' own files
@@ -64,6 +64,7 @@ OTHER_WORDS = frozenset(["any", "argmax", "argmin", "copy", "mean"])
 OTHER_NAMES = ("byoc/annex/testing", "byoc/compat")
 MODULES_OF_KERNELS = "runtime/kernels/core/registry.py"  # names modules, some as operators are called
 PACKAGES = r"^byoc\.(?=(codegen|runtime|contrib)\.)"  # that lie beside the folder byoc
+NAMELESS = (ast.Name, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)  # no collection is below them
 NAMESPACES = ("annotation.", "dyn.", "image.", "memory.", "nn.", "qnn.", "random.", "vision.", "vm.")
 
 
@@ -139,7 +140,7 @@ def operator_lists(names: Names, root: Path = ROOT) -> list[OperatorList]:
 
 def _registers(module: ast.Module) -> bool:
     """Whether operators are registered in a module."""
-    return any(isinstance(node, ast.Call) and ast.unparse(node.func) == "register_op" for node in ast.walk(module))
+    return any(isinstance(node.func, ast.Name) and node.func.id == "register_op" for node in nodes(module, ast.Call))
 
 
 def _kind(source: Source, node: ast.AST, held: tuple[str, ...], names: Names, file: str) -> str:
@@ -156,8 +157,8 @@ def unknown_names(names: Names, root: Path = ROOT) -> list[UnknownName]:
     """Each literal that looks like an operator's name and is none, by file and line."""
     found = []
     for file, module in _sources(root, ROOMS, (*OTHER_NAMES, MODULES_OF_KERNELS)):
-        templates = {part for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
-        literals = [node for node in ast.walk(module) if isinstance(node, ast.Constant) and node not in templates]
+        templates = {part for node in nodes(module, ast.JoinedStr) for part in node.values}
+        literals = [node for node in nodes(module, ast.Constant) if node not in templates]
         texts = [(node.lineno, node.value) for node in literals if isinstance(node.value, str)]
         found += [UnknownName(file, line, text) for line, text in texts if _is_unknown(text, names)]
     return found
@@ -175,8 +176,8 @@ def _exported(root: Path) -> dict[str, frozenset[str]]:
     """The names that other modules import from each file, by the file."""
     found: dict[str, frozenset[str]] = {}
     for _, module in _sources(root, ROOMS, ()):
-        for node in ast.walk(module):
-            if isinstance(node, ast.ImportFrom) and node.module is not None:
+        for node in nodes(module, ast.ImportFrom):
+            if node.module is not None:
                 file = f"{re.sub(PACKAGES, '', node.module).replace('.', '/')}.py"
                 found[file] = found.get(file, frozenset()) | {alias.name for alias in node.names}
     return found
@@ -198,7 +199,9 @@ def _collections(source: Source) -> Iterator[tuple[ast.AST, tuple[str, ...]]]:
         ):
             waiting.extend(node.value.elts)  # several constants in one line
             continue
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            continue
+        if isinstance(node, NAMELESS):
             continue
         held = tuple(dict.fromkeys(text for text in members(node, source) if text in source.known))
         if len(held) > 1:

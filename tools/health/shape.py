@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tools.health.sources import ROOT, modules, tree
+from tools.health.sources import ROOT, modules, nodes, tree
 
 MANY = 8  # parameters
 BESIDE = ("benchmarks", "fuzz", "tools", "examples")  # folders of code that is not installed
@@ -22,11 +22,10 @@ def parameters() -> list[tuple[int, str, str]]:
     """Each function with :data:`MANY` parameters or more, ``self`` and ``cls`` not counted: how many, module, name."""
     found = []
     for name, path in modules().items():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                given = node.args
-                names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-                count = len(names) - (bool(names) and names[0] in ("self", "cls"))
-                if count >= MANY:
-                    found.append((count, name, node.name))
+        for node in (*nodes(tree(path), ast.FunctionDef), *nodes(tree(path), ast.AsyncFunctionDef)):
+            given = node.args
+            names = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+            count = len(names) - (bool(names) and names[0] in ("self", "cls"))
+            if count >= MANY:
+                found.append((count, name, node.name))
     return sorted(found, reverse=True)

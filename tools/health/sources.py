@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from byoc.base.lazy_names import homes
 
 ROOT = Path(__file__).parents[2]
+N = TypeVar("N", bound=ast.AST)
 # packages and the folders where they stand (setup.cfg, package_dir)
 FOLDERS = {
     "byoc": ROOT / "byoc",
@@ -36,21 +38,40 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(name: str) -> Iterator[str]:
+@cache
+def nodes_by_class(module: ast.Module) -> Mapping[type[ast.AST], Sequence[ast.AST]]:
+    """The nodes of a syntax tree by their class, each in the order of ``ast.walk``; the tree is walked once for all."""
+    found: dict[type[ast.AST], list[ast.AST]] = {}
+    for node in ast.walk(module):
+        found.setdefault(type(node), []).append(node)
+    return found
+
+
+def nodes(module: ast.Module, kind: type[N]) -> Sequence[N]:
+    """The nodes of one class in a module."""
+    return nodes_by_class(module).get(kind, ())  # type: ignore[return-value]
+
+
+@cache
+def imported(name: str) -> Sequence[str]:
     """The modules of ours that module *name* imports; a name of a facade counts for the module that has it, too."""
-    for node in ast.walk(tree(modules()[name])):
-        yield from _imported_by(node)
+    module = tree(modules()[name])
+    return [
+        other for kind in (ast.Import, ast.ImportFrom) for node in nodes(module, kind) for other in _imported_by(node)
+    ]
 
 
 def typed_only(name: str, other: str) -> bool:
     """Whether module *name* imports *other* under ``if TYPE_CHECKING`` and nowhere else."""
+    module = tree(modules()[name])
     within = {
         id(inner)
-        for node in ast.walk(tree(modules()[name]))
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for node in nodes(module, ast.If)
+        if "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
-    found = [id(node) in within for node in ast.walk(tree(modules()[name])) if other in _imported_by(node)]
+    statements = (*nodes(module, ast.Import), *nodes(module, ast.ImportFrom))
+    found = [id(node) in within for node in statements if other in _imported_by(node)]
     return all(found)
 
 
@@ -78,8 +99,9 @@ def _home(package: str, name: str) -> Iterator[str]:
 
 def imported_by_name(name: str) -> Iterator[str]:
     """The modules of ours that module *name* gives to ``importlib.import_module`` as they are spelt."""
-    for node in ast.walk(tree(modules()[name])):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+    for node in nodes(tree(modules()[name]), ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called.endswith("import_module"):
             asked = node.args[0]
             if isinstance(asked, ast.Constant) and asked.value in modules():
                 yield str(asked.value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from tools.health.sources import modules, tree
+from tools.health.sources import modules, nodes, tree
 
 WALKS = ("post_order", "reverse_post_order", "topological")
 MAKERS = frozenset(
@@ -23,7 +23,7 @@ def own_loops() -> list[tuple[str, str]]:
     found = []
     for name, path in modules().items():
         if name.startswith(ROOMS) and not name.startswith(NO_PASSES):
-            functions = [node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef)]
+            functions = list(nodes(tree(path), ast.FunctionDef))
             makers = makers_among(functions)
             found += [(name, function.name) for function in functions if has_own_loop(function, makers)]
     return found

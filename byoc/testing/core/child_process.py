@@ -33,7 +33,8 @@ OF_THREAD = re.compile(r"^(?P<head>Current thread|Thread|Stack) .*most recent ca
 FRAME = re.compile(r'File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<name>\S+)')
 ASK = signal.SIGUSR1  # has it write where it is
 LIBRARY = os.path.dirname(os.__file__)  # Python's own modules
-ASK_SECONDS = 0.5
+ASK_SECONDS = 0.5  # in which it has written that
+SETTLED_SECONDS = 0.2  # without another line, after which it has
 END_SECONDS = 10.0
 POLL_SECONDS = 0.5
 Serve = Callable[[Connection], None]
@@ -93,8 +94,9 @@ class ChildProcess:
         """Where the Python code of each of its threads is, or of the one that crashed was; its main thread's first."""
         if self._status is None:
             with contextlib.suppress(ProcessLookupError):
+                before = self._traced()
                 os.kill(self.pid, ASK)
-                time.sleep(ASK_SECONDS)
+                self._wait_for_trace(before)
         try:
             text = (self.folder / TRACE).read_text(errors="replace")
         except OSError:
@@ -104,6 +106,23 @@ class ChildProcess:
         parts = [(head["head"] == "Thread", text[head.end() : end]) for head, end in zip(heads, ends, strict=True)]
         found = [_place(part) for _, part in sorted(parts, key=lambda item: item[0])]
         return [place for place in found if place]
+
+    def _traced(self) -> int:
+        """The bytes of its trace; none for one that has not begun one."""
+        try:
+            return (self.folder / TRACE).stat().st_size
+        except OSError:
+            return 0
+
+    def _wait_for_trace(self, size: int) -> None:
+        """Until the trace, of *size* bytes before, is longer and stays so for a while, or its time is over."""
+        before, changed = size, time.monotonic()
+        until = changed + ASK_SECONDS
+        while time.monotonic() < until and (size == before or time.monotonic() < changed + SETTLED_SECONDS):
+            time.sleep(0.01)
+            written = self._traced()
+            if written != size:
+                size, changed = written, time.monotonic()
 
     def answers_within(self, seconds: float) -> bool:
         """Whether it says something, or ends, before it had *seconds* for itself (``own_time.py``)."""
