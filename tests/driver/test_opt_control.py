@@ -232,6 +232,30 @@ def test_recurrent_layers_are_written_as_themselves(name, direction, lengths):
     assert "MatMul" not in found, "the weight of the inputs is the layer's"
 
 
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("activation", ["Affine", "ThresholdedRelu", "ScaledTanh"])
+def test_a_left_out_number_of_an_activation_is_written_and_told(name, direction, activation):
+    source, feed = layer(name, direction, False)
+    node = source.graph.node[0]
+    count = {"LSTM": 3, "GRU": 2, "RNN": 1}[name] * (2 if direction == "bidirectional" else 1)
+    stated = onnx.ModelProto()
+    own = [attribute for attribute in node.attribute if not attribute.name.startswith("activation")]
+    del node.attribute[:]
+    node.attribute.extend([*own, helper.make_attribute("activations", [activation] * count)])
+    stated.CopyFrom(source)
+    made = byoc.opt(source)
+    assert made.agreement is not None and not made.agreement.problem and made.agreement.difference < 1e-5
+    assert f"leaves out activation_alpha of {activation}, for which ONNX Runtime takes 0" in str(made)
+    stated.graph.node[0].attribute.append(helper.make_attribute("activation_alpha", [1.0] * count))
+    if activation == "ScaledTanh":
+        stated.graph.node[0].attribute.append(helper.make_attribute("activation_beta", [1.0] * count))
+    first, second = (ort.InferenceSession(m.SerializeToString()) for m in (stated, made.model))
+    for found, wanted in zip(second.run(None, feed), first.run(None, feed), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    assert byoc.opt(stated).agreement.note == ""
+
+
 def test_a_recurrent_layer_whose_weight_is_an_input_has_an_identity_for_it():
     source, feed = layer("LSTM", "forward", False)
     weight = next(t for t in source.graph.initializer if t.name == "w")

@@ -7,16 +7,16 @@ not run the first model, nothing is compared, and the result says so.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
+from onnx import TensorProto, TypeProto, helper
 
+from byoc.driver.models.as_specified import as_specified
 from byoc.errors import InternalError, in_one_line
 from byoc.relay.frontend.onnx.load import LoadedModel
 
@@ -28,24 +28,25 @@ QUIET = 4  # ONNX Runtime's level of its log: fatal
 
 @dataclass(frozen=True)
 class Agreement:
-    """The largest *difference* of an element, in parts of the largest element of its output; *problem* is why nothing
-    was
-    compared.
+    """The largest *difference* of an element, in parts of the largest element of its output.
+
+    *problem* is why nothing was compared; *note* is what ONNX Runtime takes otherwise than ONNX says in the source.
     """
 
     difference: float = 0.0
     problem: str = ""
+    note: str = ""
 
     def to_json(self) -> dict[str, object]:
         """The difference, or why there is none."""
-        return {"problem": self.problem} if self.problem else {"largest_difference": self.difference}
+        found: dict[str, object] = {"problem": self.problem} if self.problem else {"largest_difference": self.difference}
+        return {**found, "note": self.note} if self.note else found
 
     def __str__(self) -> str:
         if self.problem:
             return f"not run by ONNX Runtime: {self.problem}"
-        if not self.difference:
-            return "ONNX Runtime computes the same, bit by bit, on random inputs"
-        return f"ONNX Runtime computes the same within {self.difference:.1e} of the largest output, on random inputs"
+        near = f"within {self.difference:.1e} of the largest output" if self.difference else "bit by bit"
+        return f"ONNX Runtime computes the same, {near}, on random inputs" + (f"; {self.note}" if self.note else "")
 
 
 def compared(source: LoadedModel, made: Path) -> Agreement:
@@ -72,33 +73,12 @@ def compared(source: LoadedModel, made: Path) -> Agreement:
         return found
     # ONNX Runtime's own simplifications compute in fewer bits than the model says where it quantizes
     found = _compared(_session(runtime, whole, False), _session(runtime, str(made), False), candidates)
-    exact = _in_all_bits(source) if found.difference > TOLERANCE else None
-    return found if exact is None else _compared(_session(runtime, exact, False), second, candidates)
-
-
-def _in_all_bits(source: LoadedModel) -> bytes | None:
-    """*source* without leave to compute products in fewer bits than their types have, ``accuracy_level``.
-
-    None where it gives none, and where it has too many weights for bytes.
-    """
-    proto = onnx.load(source.name) if source.folder is not None else ModelProto()
-    if source.folder is None:
-        proto.CopyFrom(source.proto)
-    given = False
-    for node in _nodes(proto.graph):
-        kept = [attribute for attribute in node.attribute if attribute.name != "accuracy_level"]
-        given = given or len(kept) < len(node.attribute)
-        del node.attribute[:]
-        node.attribute.extend(kept)
-    return proto.SerializeToString() if given and proto.ByteSize() < LARGEST_MESSAGE else None
-
-
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of *graph* and of those inside of them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            yield from _nodes(attribute.g)
+    if found.difference <= TOLERANCE:
+        return found
+    proto, note = as_specified(source)
+    if proto is None or proto.ByteSize() > LARGEST_MESSAGE:
+        return found
+    return replace(_compared(_session(runtime, proto.SerializeToString(), False), second, candidates), note=note)
 
 
 def _compared(first: Any, second: Any, candidates: Sequence[dict[str, np.ndarray]]) -> Agreement:
