@@ -20,6 +20,7 @@ from byoc.driver.models.as_specified import as_specified
 from byoc.errors import InternalError, in_one_line
 from byoc.relay.frontend.onnx.load import LoadedModel
 
+Value = Any  # of an input or an output: an array, a list of these for a sequence, None for no element
 FREE_SIZES = (2, 1, 16)
 TOLERANCE = 1e-3  # of the largest element of an output
 LARGEST_MESSAGE = 2**31 - 2**20  # of protobuf
@@ -66,7 +67,8 @@ def compared(source: LoadedModel, made: Path) -> Agreement:
         second = _session(runtime, str(made))
     except Exception as error:
         raise InternalError(f"ONNX Runtime does not take what was written: {in_one_line(error)}") from error
-    shapes = {i.name: i.shape for i in second.get_inputs()}
+    tensors = {name for name, ty in inputs.items() if ty.HasField("tensor_type")}
+    shapes = {i.name: i.shape for i in second.get_inputs() if i.name in tensors}
     candidates = [random_inputs(inputs, shapes, size) for size in FREE_SIZES]
     found = _compared(first, second, candidates)
     if found.difference <= TOLERANCE:
@@ -81,7 +83,7 @@ def compared(source: LoadedModel, made: Path) -> Agreement:
     return replace(_compared(_session(runtime, proto.SerializeToString(), False), second, candidates), note=note)
 
 
-def _compared(first: Any, second: Any, candidates: Sequence[dict[str, np.ndarray]]) -> Agreement:
+def _compared(first: Any, second: Any, candidates: Sequence[dict[str, Value]]) -> Agreement:
     """The agreement of two sessions on the first inputs that *first* runs."""
     problem = ""
     for given in candidates:
@@ -99,34 +101,58 @@ def _compared(first: Any, second: Any, candidates: Sequence[dict[str, np.ndarray
 
 def random_inputs(
     types: Mapping[str, TypeProto], shapes: Mapping[str, Sequence[int | str | None]], size: int
-) -> dict[str, np.ndarray]:
-    """An array for each input: numbers from a normal distribution, integers 0 and 1, free dimensions of *size*."""
+) -> dict[str, Value]:
+    """A value for each input: numbers from a normal distribution, integers 0 and 1, free dimensions of *size*.
+
+    Strings are these numbers as texts; a sequence has three elements, an optional its element.
+    """
     rng = np.random.default_rng(0)
-    found = {}
-    for name, ty in types.items():
-        dtype = helper.tensor_dtype_to_np_dtype(ty.tensor_type.elem_type)
-        dims = [d if isinstance(d, int) and d >= 0 else size for d in shapes.get(name, ())]
-        is_float = ty.tensor_type.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
-        found[name] = (rng.standard_normal(dims) if is_float else rng.integers(0, 2, dims)).astype(dtype)
-    return found
+    return {name: _random(ty, shapes.get(name), size, rng) for name, ty in types.items()}
 
 
-def difference(found: Iterable[np.ndarray], wanted: Iterable[np.ndarray]) -> float:
+def _random(
+    ty: TypeProto, shape: Sequence[int | str | None] | None, size: int, rng: np.random.Generator
+) -> Value:
+    if ty.HasField("sequence_type"):
+        return [_random(ty.sequence_type.elem_type, None, size, rng) for _ in range(3)]
+    if ty.HasField("optional_type"):
+        return _random(ty.optional_type.elem_type, None, size, rng)
+    tensor = ty.tensor_type
+    if shape is None:
+        shape = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+    dims = [d if isinstance(d, int) and d >= 0 else size for d in shape]
+    if tensor.elem_type == TensorProto.STRING:
+        return rng.integers(0, 4, dims).astype("str").astype(object)
+    is_float = tensor.elem_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+    values = rng.standard_normal(dims) if is_float else rng.integers(0, 2, dims)
+    return np.asarray(values).astype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+
+
+def difference(found: Iterable[Value], wanted: Iterable[Value]) -> float:
     """The largest difference of an element, in parts of the largest element of its output (of 1 at least).
 
-    Infinite for another shape or dtype, and where one of two elements is not finite.
+    Infinite for another shape or dtype, where one of two elements is not finite, and for texts that differ.
     """
-    most = 0.0
-    for one, other in zip(found, wanted, strict=True):
-        if (one.shape, one.dtype) != (other.shape, other.dtype):
-            return float("inf")
-        first, second = one.astype("float64"), other.astype("float64")
-        usual = np.isfinite(first) & np.isfinite(second)
-        if not np.array_equal(first[~usual], second[~usual], equal_nan=True):
-            return float("inf")
-        scale = max(1.0, float(np.abs(second[usual]).max(initial=0)))
-        most = max(most, float(np.abs(first[usual] - second[usual]).max(initial=0)) / scale)
-    return most
+    return max((_apart(one, other) for one, other in zip(found, wanted, strict=True)), default=0.0)
+
+
+def _apart(one: Value, other: Value) -> float:
+    if one is None or other is None:  # an optional without an element
+        return 0.0 if one is other else float("inf")
+    if isinstance(one, list) or isinstance(other, list):
+        same = isinstance(one, list) and isinstance(other, list) and len(one) == len(other)
+        return difference(one, other) if same else float("inf")
+    one, other = np.asarray(one), np.asarray(other)
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return float("inf")
+    if one.dtype.kind in "OSU":
+        return 0.0 if np.array_equal(one, other) else float("inf")
+    first, second = one.astype("float64"), other.astype("float64")
+    usual = np.isfinite(first) & np.isfinite(second)
+    if not np.array_equal(first[~usual], second[~usual], equal_nan=True):
+        return float("inf")
+    scale = max(1.0, float(np.abs(second[usual]).max(initial=0)))
+    return float(np.abs(first[usual] - second[usual]).max(initial=0)) / scale
 
 
 def _session(runtime: ModuleType, model: str | bytes, simplified: bool = True) -> Any:

@@ -1,0 +1,115 @@
+"""Importing a model some of whose nodes stay as they are, because what they become is not written as ONNX.
+
+Ensures: a node that stays is one composite (``byoc/relay/onnx_writer/kept.py``), typed by what the importer makes of it;
+what it gives is not folded into what reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from onnx import AttributeProto, NodeProto
+
+from byoc.ir.expr import RelayExpr
+from byoc.ir.span import Span
+from byoc.ir.types import TupleType
+from byoc.relay.analysis.type_infer import infer_expr
+from byoc.relay.analysis.variables import free_vars
+from byoc.relay.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
+from byoc.relay.frontend.onnx.functions import all_nodes, bound_attributes
+from byoc.relay.frontend.onnx.graph import GraphImporter
+from byoc.relay.frontend.onnx.load import LoadedModel, domain_name
+from byoc.relay.frontend.onnx.node import GraphServices
+from byoc.relay.frontend.onnx.scope import Body, OnnxScope, as_sequence, values_read
+from byoc.relay.frontend.onnx.subgraphs import TakenDecision
+from byoc.relay.onnx_writer.kept import COMPOSITE, NUMBER
+from byoc.relay.onnx_writer.source import KeptNode
+from byoc.relay.traverse import substitute
+
+
+class KeepingImporter(GraphImporter):
+    """Imports *model*; the nodes called *kept* become composites. ``nodes`` has what these were, by key."""
+
+    def __init__(self, model: LoadedModel, kept: Collection[str]):
+        super().__init__(model)
+        self.nodes: dict[str, KeptNode] = {}
+        self._kept, self._is_inside = frozenset(kept), False
+        self._empty: dict[RelayExpr, int] = {}  # sequences without an element: the type of the elements
+
+    def _convert(
+        self, proto: NodeProto, name: str, body: Body, services: GraphServices, taken: tuple[TakenDecision, ...] = ()
+    ) -> Sequence[RelayExpr | None]:
+        """The outputs of a node. A function of the model is entered: what stays of it are nodes inside."""
+        node = NodeProto()
+        node.CopyFrom(proto)
+        del node.attribute[:]
+        node.attribute.extend(bound_attributes(proto, body.attrs, body.defaults))
+        stays = name in self._kept and not self._is_inside and not taken and body.table.own(proto) is None
+        if not stays or _needs_more(node, body):
+            made = super()._convert(proto, name, body, services, taken)
+            if node.op_type == "SequenceEmpty" and made[0] is not None:
+                self._empty[made[0]] = next((a.i for a in node.attribute if a.name == "dtype"), 1)
+            return made
+        self._is_inside = True
+        try:
+            made = super()._convert(proto, name, body, services, taken)
+        finally:
+            self._is_inside = False
+        if all(value is None or isinstance(value, Constant) for value in made):
+            return made
+        return self._composite(node, made, body, Span.named(name))
+
+    def _composite(
+        self, node: NodeProto, made: Sequence[RelayExpr | None], body: Body, span: Span
+    ) -> Sequence[RelayExpr | None]:
+        """A call of a composite for what the importer *made* of *node*; that itself where it reads more than *node*."""
+        read = _values(node, body.scope)
+        params = [Var(f"x{k}", infer_expr(value)) for k, value in enumerate(read.values())]
+        replaced: dict[RelayExpr, RelayExpr] = {}
+        for value, param in zip(read.values(), params, strict=True):
+            if not isinstance(value, Constant):
+                replaced.setdefault(value, param)
+            if isinstance(value, Tuple):
+                for k, field in enumerate(value.fields):
+                    if not isinstance(field, Constant):
+                        replaced.setdefault(field, TupleGetItem(param, k))
+        given = [as_sequence(value) for value in made if value is not None]
+        result = substitute(given[0] if len(given) == 1 else Tuple(given), replaced)
+        key = str(len(self.nodes))
+        function = Function(params, result, infer_expr(result), attrs={"Composite": COMPOSITE, NUMBER: key})
+        if free_vars(function):
+            return made
+        empty = {name: self._empty[value] for name, value in read.items() if value in self._empty}
+        wanted = [bool(name) and k < len(made) and made[k] is not None for k, name in enumerate(node.output)]
+        node.output[:] = [name if used else "" for name, used in zip(node.output, wanted, strict=True)]
+        opset = body.table.opset(domain_name(node.domain))
+        self.nodes[key] = KeptNode(node, list(read), opset, empty)
+        call = Call(function, list(read.values()), span=span)
+        if not isinstance(infer_expr(call), TupleType):
+            return [call if value is not None else None for value in made]
+        fields = iter(range(len(given)))
+        found = [TupleGetItem(call, next(fields), span) if value is not None else None for value in made]
+        for field in found:
+            if field is not None:
+                infer_expr(field)
+        return found
+
+
+def _values(node: NodeProto, scope: OnnxScope) -> dict[str, RelayExpr]:
+    """What *node* reads, its own inputs first, then what the graphs inside of it read from around them."""
+    own = list(dict.fromkeys(name for name in node.input if name))
+    found = {name: scope.find(name) for name in [*own, *sorted(values_read(node).difference(own, [""]))]}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _needs_more(node: NodeProto, body: Body) -> bool:
+    """Whether a graph inside of *node* calls a function of the model, or has an attribute of its caller."""
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs) if attribute.type == AttributeProto.GRAPH else attribute.graphs:
+            for inner, table in all_nodes(graph, body.table):
+                if table.own(inner) is not None or any(a.ref_attr_name for a in inner.attribute):
+                    return True
+    return False
+
+
+__all__ = ["KeepingImporter"]
