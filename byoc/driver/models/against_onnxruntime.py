@@ -147,12 +147,21 @@ def _apart(one: Value, other: Value) -> float:
         return float("inf")
     if one.dtype.kind in "OSU":
         return 0.0 if np.array_equal(one, other) else float("inf")
-    first, second = one.astype("float64"), other.astype("float64")
+    first, second = (_with_infinities(array) for array in (one, other))
     usual = np.isfinite(first) & np.isfinite(second)
     if not np.array_equal(first[~usual], second[~usual], equal_nan=True):
         return float("inf")
     scale = max(1.0, float(np.abs(second[usual]).max(initial=0)))
     return float(np.abs(first[usual] - second[usual]).max(initial=0)) / scale
+
+
+def _with_infinities(array: np.ndarray) -> np.ndarray:
+    """*array* as float64; the last numbers of a float's range, by which ONNX Runtime masks scores, are infinite."""
+    wide = array.astype("float64")
+    if array.dtype.kind == "f":
+        last = float(np.finfo(array.dtype).max)
+        wide[np.abs(wide) >= last] *= np.inf
+    return wide
 
 
 def _session(runtime: ModuleType, model: str | bytes, simplified: bool = True) -> Any:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, helper
 
 from byoc.relay.frontend.onnx.load import LoadedModel
+from byoc.relay.onnx_writer.source import inner_nodes
 from byoc.relay.op.attributes.recurrent import ACTIVATION_PARAMETERS
 
 RECURRENT = ("LSTM", "GRU", "RNN")
@@ -28,7 +29,8 @@ def as_specified(source: LoadedModel) -> tuple[ModelProto | None, str]:
     proto = onnx.load(source.name) if source.folder is not None else ModelProto()
     if source.folder is None:
         proto.CopyFrom(source.proto)
-    nodes = [*_nodes(proto.graph), *(node for function in proto.functions for node in function.node)]
+    outer = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
+    nodes = [found for node in outer for found in (node, *inner_nodes(node))]
     exact = [_in_all_bits(node) for node in nodes]
     left_out = [what for node in nodes if node.op_type in RECURRENT for what in _complete(node)]
     if not left_out and not any(exact):
@@ -69,11 +71,3 @@ def _complete(node: NodeProto) -> Iterator[tuple[str, str, str]]:
         for name, default in missing:
             if default:
                 yield f"node {node.name or node.op_type!r} ({node.op_type})", key, name
-
-
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """The nodes of *graph* and of those inside of them."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            yield from _nodes(attribute.g)

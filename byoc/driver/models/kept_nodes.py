@@ -6,9 +6,12 @@ what it gives is not folded into what reads it.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from onnx import AttributeProto, NodeProto
+from onnx import ModelProto, NodeProto
 
 from byoc.ir.expr import RelayExpr
 from byoc.ir.span import Span
@@ -23,7 +26,7 @@ from byoc.relay.frontend.onnx.node import GraphServices
 from byoc.relay.frontend.onnx.scope import Body, OnnxScope, as_sequence, values_read
 from byoc.relay.frontend.onnx.subgraphs import TakenDecision
 from byoc.relay.onnx_writer.kept import COMPOSITE, NUMBER
-from byoc.relay.onnx_writer.source import KeptNode
+from byoc.relay.onnx_writer.source import KeptNode, graphs_of, inner_nodes
 from byoc.relay.traverse import substitute
 
 
@@ -44,7 +47,8 @@ class KeepingImporter(GraphImporter):
         node.CopyFrom(proto)
         del node.attribute[:]
         node.attribute.extend(bound_attributes(proto, body.attrs, body.defaults))
-        stays = name in self._kept and not self._is_inside and not taken and body.table.own(proto) is None
+        stays = name in self._kept and not self._is_inside and body.table.own(proto) is None
+        stays = stays and not (taken and proto.op_type == "If")  # of which one branch is imported
         if not stays or _needs_more(node, body):
             made = super()._convert(proto, name, body, services, taken)
             if node.op_type == "SequenceEmpty" and made[0] is not None:
@@ -102,14 +106,27 @@ def _values(node: NodeProto, scope: OnnxScope) -> dict[str, RelayExpr]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def with_named_nodes(source: LoadedModel) -> LoadedModel:
+    """*source* with a name of its own for each node in a graph inside of another; itself where all have one."""
+    main = [node.name for node in source.proto.graph.node]
+    inner = [n for node in source.proto.graph.node for n in inner_nodes(node)]
+    taken = Counter([*main, *(node.name for node in inner)])
+    if all(node.name and taken[node.name] == 1 for node in inner):
+        return source
+    proto = ModelProto()
+    proto.CopyFrom(source.proto)
+    for node in (n for outer in proto.graph.node for n in inner_nodes(outer)):
+        if not node.name or taken[node.name] > 1:
+            stem = node.name or node.op_type
+            node.name = next(name for k in itertools.count() if (name := f"{stem}_inside_{k}") not in taken)
+            taken[node.name] += 1
+    return replace(source, proto=proto)
+
+
 def _needs_more(node: NodeProto, body: Body) -> bool:
     """Whether a graph inside of *node* calls a function of the model, or has an attribute of its caller."""
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs) if attribute.type == AttributeProto.GRAPH else attribute.graphs:
-            for inner, table in all_nodes(graph, body.table):
-                if table.own(inner) is not None or any(a.ref_attr_name for a in inner.attribute):
-                    return True
-    return False
+    inner = [found for graph in graphs_of(node) for found in all_nodes(graph, body.table)]
+    return any(table.own(n) is not None or any(a.ref_attr_name for a in n.attribute) for n, table in inner)
 
 
-__all__ = ["KeepingImporter"]
+__all__ = ["KeepingImporter", "with_named_nodes"]

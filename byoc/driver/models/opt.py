@@ -20,7 +20,7 @@ from onnx import ModelProto
 from byoc.base.progress import silent
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.against_onnxruntime import TOLERANCE, Agreement, compared
-from byoc.driver.models.kept_nodes import KeepingImporter
+from byoc.driver.models.kept_nodes import KeepingImporter, with_named_nodes
 from byoc.driver.models.options import OptRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
@@ -114,10 +114,11 @@ def _simplified(asked: OptRequest, source: LoadedModel) -> ModelProto:
         try:
             return _written(optimize(mod, asked.pipeline), source, nodes)
         except UnwritableError as error:
+            before, source = source, with_named_nodes(source) if first is None else source
             first = first or error
             if error.nodes <= kept:
                 raise _refusal(source.name, first, error) from error
-            kept |= error.nodes
+            kept |= error.nodes if source is before else frozenset()  # in which other names are counted
         importer = KeepingImporter(source, kept)
         mod, nodes = imported_by(importer, asked.shapes), importer.nodes
 

@@ -7,7 +7,7 @@ from around them behind its own. Ensures: a node means at the opset that is writ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import onnx
 from onnx import GraphProto, NodeProto
@@ -17,7 +17,7 @@ from byoc.relay.expr import Call, Function
 from byoc.relay.onnx_writer.control import NO_VALUE, Names
 from byoc.relay.onnx_writer.graph import GraphWriter, ports_of
 from byoc.relay.onnx_writer.rules import needs
-from byoc.relay.onnx_writer.source import DEFAULT_DOMAINS, KeptNode
+from byoc.relay.onnx_writer.source import DEFAULT_DOMAINS, KeptNode, graphs_of, inner_nodes
 
 COMPOSITE, NUMBER = "onnx.node", "OnnxNode"  # the value of Composite, and the attribute that holds the node's key
 
@@ -31,7 +31,7 @@ def kept_key(call: Call) -> str | None:
 
 def written_kept(call: Call, kept: KeptNode, args: Sequence[Names], graph: GraphWriter) -> Names:
     """Write the node that *call* stands for; the names of what it gives. Raises UnwritableError."""
-    for node in _all_nodes(kept.proto):
+    for node in (kept.proto, *inner_nodes(kept.proto)):
         _check_version(node, kept, graph)
     named: dict[str, str] = {}
     for name, arg, given in zip(kept.reads, call.args, args, strict=True):
@@ -47,9 +47,8 @@ def written_kept(call: Call, kept: KeptNode, args: Sequence[Names], graph: Graph
     node.CopyFrom(kept.proto)
     node.input[:] = [named.get(name, "") for name in kept.proto.input]
     node.output[:] = [graph.name(kept.proto.op_type.lower()) if name else "" for name in kept.proto.output]
-    for attribute in node.attribute:
-        for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-            _rename(inner, dict(named), graph)
+    for inner in graphs_of(node):
+        _rename(inner, dict(named), graph)
     graph.nodes.append(node)
     graph.kept_outputs.update(node.output)
     if kept.domain:
@@ -71,18 +70,8 @@ def _rename(inner: GraphProto, named: dict[str, str], graph: GraphWriter) -> Non
     for node in inner.node:
         node.input[:] = [named[name] if name else "" for name in node.input]
         node.output[:] = [named[name] if name else "" for name in node.output]
-        for attribute in node.attribute:
-            for graphs in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-                _rename(graphs, dict(named), graph)
-
-
-def _all_nodes(node: NodeProto) -> Iterator[NodeProto]:
-    """*node*, and the nodes of the graphs inside of it."""
-    yield node
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
-            for inner in graph.node:
-                yield from _all_nodes(inner)
+        for nested in graphs_of(node):
+            _rename(nested, dict(named), graph)
 
 
 def _check_version(node: NodeProto, kept: KeptNode, graph: GraphWriter) -> None:

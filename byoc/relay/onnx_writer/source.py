@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from onnx import NodeProto, ValueInfoProto
+from onnx import GraphProto, NodeProto, ValueInfoProto
 
 OPSET = 18  # the oldest that is written
 DEFAULT_DOMAINS = ("", "ai.onnx")
+
+
+def graphs_of(node: NodeProto) -> list[GraphProto]:
+    """The graphs inside of *node*."""
+    return [g for a in node.attribute for g in ([a.g, *a.graphs] if a.HasField("g") else a.graphs)]
+
+
+def inner_nodes(node: NodeProto) -> Iterator[NodeProto]:
+    """The nodes of the graphs inside of *node*, and of those inside of them."""
+    for graph in graphs_of(node):
+        for inner in graph.node:
+            yield inner
+            yield from inner_nodes(inner)
 
 
 @dataclass(frozen=True)
