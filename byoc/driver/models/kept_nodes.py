@@ -30,8 +30,28 @@ from byoc.relay.onnx_writer.source import KeptNode, graphs_of, inner_nodes
 from byoc.relay.traverse import substitute
 
 
+DRAWING = (  # operators that draw numbers anew in each run; the importer draws once
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+    "Bernoulli",
+    "Multinomial",
+    "Dropout",
+)
+
+
+def draws(source: LoadedModel) -> bool:
+    """Whether a node of *source* may draw numbers."""
+    outer = [*source.proto.graph.node, *(node for function in source.proto.functions for node in function.node)]
+    return any(found.op_type in DRAWING for node in outer for found in (node, *inner_nodes(node)))
+
+
 class KeepingImporter(GraphImporter):
-    """Imports *model*; the nodes called *kept* become composites. ``nodes`` has what these were, by key."""
+    """Imports *model*; the nodes called *kept*, and those that draw numbers, become composites.
+
+    ``nodes`` has what these were, by key.
+    """
 
     def __init__(self, model: LoadedModel, kept: Collection[str]):
         super().__init__(model)
@@ -47,7 +67,8 @@ class KeepingImporter(GraphImporter):
         node.CopyFrom(proto)
         del node.attribute[:]
         node.attribute.extend(bound_attributes(proto, body.attrs, body.defaults))
-        stays = name in self._kept and not self._is_inside and body.table.own(proto) is None
+        drawn = proto.op_type in DRAWING and not domain_name(proto.domain)
+        stays = (drawn or name in self._kept) and not self._is_inside and body.table.own(proto) is None
         stays = stays and not (taken and proto.op_type == "If")  # of which one branch is imported
         if not stays or _needs_more(node, body):
             made = super()._convert(proto, name, body, services, taken)
@@ -59,7 +80,9 @@ class KeepingImporter(GraphImporter):
             made = super()._convert(proto, name, body, services, taken)
         finally:
             self._is_inside = False
-        if all(value is None or isinstance(value, Constant) for value in made):
+        if all(value is None or isinstance(value, Constant) for value in made) and not drawn:
+            return made
+        if proto.op_type == "Dropout" and made[0] is body.scope.find(proto.input[0]):  # not in training
             return made
         return self._composite(node, made, body, Span.named(name))
 
@@ -129,4 +152,4 @@ def _needs_more(node: NodeProto, body: Body) -> bool:
     return any(table.own(n) is not None or any(a.ref_attr_name for a in n.attribute) for n, table in inner)
 
 
-__all__ = ["KeepingImporter", "with_named_nodes"]
+__all__ = ["KeepingImporter", "draws", "with_named_nodes"]

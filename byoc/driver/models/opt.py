@@ -20,7 +20,7 @@ from onnx import ModelProto
 from byoc.base.progress import silent
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.against_onnxruntime import TOLERANCE, Agreement, compared
-from byoc.driver.models.kept_nodes import KeepingImporter, with_named_nodes
+from byoc.driver.models.kept_nodes import KeepingImporter, draws, with_named_nodes
 from byoc.driver.models.options import OptRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
@@ -106,9 +106,13 @@ def opt(asked: OptRequest) -> OptimizedModel:
 
 def _simplified(asked: OptRequest, source: LoadedModel) -> ModelProto:
     """The simplified graph as ONNX. What ONNX has no words for stays as it was in *source*, node by node."""
-    mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
     kept: frozenset[str] = frozenset()
     nodes: Mapping[str, KeptNode] = {}
+    if draws(source):
+        importer = KeepingImporter(source, kept)
+        mod, nodes = imported_by(importer, asked.shapes), importer.nodes
+    else:
+        mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
     first: UnwritableError | None = None
     while True:
         try:
