@@ -40,7 +40,9 @@ class Agreement:
 
     def to_json(self) -> dict[str, object]:
         """The difference, or why there is none."""
-        found: dict[str, object] = {"problem": self.problem} if self.problem else {"largest_difference": self.difference}
+        found: dict[str, object] = (
+            {"problem": self.problem} if self.problem else {"largest_difference": self.difference}
+        )
         return {**found, "note": self.note} if self.note else found
 
     def __str__(self) -> str:
@@ -134,9 +136,7 @@ def random_inputs(
     return {name: _random(ty, shapes.get(name), size, rng) for name, ty in types.items()}
 
 
-def _random(
-    ty: TypeProto, shape: Sequence[int | str | None] | None, size: int, rng: np.random.Generator
-) -> Value:
+def _random(ty: TypeProto, shape: Sequence[int | str | None] | None, size: int, rng: np.random.Generator) -> Value:
     if ty.HasField("sequence_type"):
         return [_random(ty.sequence_type.elem_type, None, size, rng) for _ in range(3)]
     if ty.HasField("optional_type"):

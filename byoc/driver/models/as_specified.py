@@ -2,7 +2,7 @@
 
 Leave to compute in fewer bits (``accuracy_level``) is taken back. Numbers of activations that a recurrent layer leaves
 out are written: ONNX gives them "the same default values as of corresponding ONNX operators", which is 1 for alpha of
-ThresholdedRelu-10 and of Affine-1, and ONNX Runtime (1.32) takes 0. ScaledTanh-1 had no defaults; byoc takes 1 for both.
+ThresholdedRelu-10 and of Affine-1, and ONNX Runtime (1.32) takes 0. ScaledTanh-1 had no defaults; byoc takes 1.
 """
 
 from __future__ import annotations

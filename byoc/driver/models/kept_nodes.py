@@ -1,7 +1,7 @@
 """Importing a model some of whose nodes stay as they are, because what they become is not written as ONNX.
 
-Ensures: a node that stays is one composite (``byoc/relay/onnx_writer/kept.py``), typed by what the importer makes of it;
-what it gives is not folded into what reads it.
+Ensures: a node that stays is one composite (``byoc/relay/onnx_writer/kept.py``), typed by what the importer makes of
+it; what it gives is not folded into what reads it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from byoc.relay.frontend.onnx.subgraphs import TakenDecision
 from byoc.relay.onnx_writer.kept import COMPOSITE, NUMBER
 from byoc.relay.onnx_writer.source import KeptNode, graphs_of, inner_nodes
 from byoc.relay.traverse import substitute
-
 
 DRAWING = (  # operators that draw numbers anew in each run; the importer draws once
     "RandomNormal",
@@ -116,9 +115,9 @@ class KeepingImporter(GraphImporter):
             return [call if value is not None else None for value in made]
         fields = iter(range(len(given)))
         found = [TupleGetItem(call, next(fields), span) if value is not None else None for value in made]
-        for field in found:
-            if field is not None:
-                infer_expr(field)
+        for output in found:
+            if output is not None:
+                infer_expr(output)
         return found
 
 

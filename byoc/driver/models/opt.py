@@ -142,7 +142,9 @@ def _written(mod: IRModule, source: LoadedModel, nodes: Mapping[str, KeptNode]) 
     outputs = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
     twice = next((name for k, name in enumerate(outputs) if name in outputs[:k]), None)
     if twice is not None:
-        raise CompileError(f"{source.name}: two outputs are called {twice!r}, which ONNX does not allow; name each once")
+        raise CompileError(
+            f"{source.name}: two outputs are called {twice!r}, which ONNX does not allow; name each once"
+        )
     names = PortNames([str(p.name_hint) for p in main.params], outputs)
     graph = source.proto.graph
     ports = {value.name: value for value in (*graph.input, *graph.output)}

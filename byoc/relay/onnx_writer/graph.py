@@ -13,8 +13,8 @@ from byoc.ir.expr import GlobalVar
 from byoc.ir.op import Op
 from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall
 from byoc.relay.expr import Call, Function
-from byoc.relay.op.sequence import UNKNOWN, element_of, is_any_rank, is_optional
 from byoc.relay.onnx_writer.source import OPSET, SourceModel
+from byoc.relay.op.sequence import UNKNOWN, element_of, is_any_rank, is_optional
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.movement.transform import VIEWS
 
@@ -23,7 +23,11 @@ BEYOND = 2**31 - 1  # an end that no axis reaches
 
 def element_type(dtype: str) -> int:
     """ONNX's number of a dtype; bfloat16 and what is smaller are dtypes of numpy's through ml_dtypes."""
-    return int(TensorProto.STRING) if dtype == "string" else int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
+    return (
+        int(TensorProto.STRING)
+        if dtype == "string"
+        else int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
+    )
 
 
 class UnwritableError(UnsupportedError):

@@ -84,10 +84,11 @@ def _check_version(node: NodeProto, kept: KeptNode, graph: GraphWriter) -> None:
     needs(forms[0] is not None and forms[1] is not None and _is_within(forms[0], forms[1], node), where)
 
 
-Form = tuple[tuple[tuple[str, str], ...], Mapping[str, bytes]]  # inputs with what each may be, attributes with defaults
+# inputs with what each may be, attributes with their defaults
+CallingForm = tuple[tuple[tuple[str, str], ...], Mapping[str, bytes]]
 
 
-def _form(op_type: str, opset: int) -> Form | None:
+def _form(op_type: str, opset: int) -> CallingForm | None:
     """How an operator is called at an *opset*; None where it is not."""
     try:
         schema = onnx.defs.get_schema(op_type, opset, "")
@@ -99,7 +100,7 @@ def _form(op_type: str, opset: int) -> Form | None:
     return inputs, {name: a.default_value.SerializeToString() for name, a in schema.attributes.items()}
 
 
-def _is_within(first: Form, second: Form, node: NodeProto) -> bool:
+def _is_within(first: CallingForm, second: CallingForm, node: NodeProto) -> bool:
     """Whether *node*, in the first form, means the same in the second: more inputs and attributes may be there."""
     stated = {attribute.name for attribute in node.attribute}
     inputs = [a[0].lower() == b[0].lower() for a, b in zip(first[0], second[0], strict=False)]

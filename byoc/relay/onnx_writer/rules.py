@@ -19,7 +19,7 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant
 from byoc.relay.onnx_writer.graph import GraphWriter, UnwritableError, element_type, elements_of, ports_of
 
-SINCE = {  # the first opset with elements of a type
+SINCE: Mapping[int, int] = {  # the first opset with elements of a type
     TensorProto.FLOAT8E4M3FN: 19,
     TensorProto.FLOAT8E4M3FNUZ: 19,
     TensorProto.FLOAT8E5M2: 19,

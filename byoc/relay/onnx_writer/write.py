@@ -19,7 +19,7 @@ from byoc.relay.onnx_writer.control import COLLECTED, NO_VALUE, Names, flat, wri
 from byoc.relay.onnx_writer.graph import GraphWriter, Port, UnwritableError, elements_of, ports_of, value_info
 from byoc.relay.onnx_writer.kept import kept_key, written_kept
 from byoc.relay.onnx_writer.rules import needs, write_call
-from byoc.relay.onnx_writer.source import OPSET, SourceModel
+from byoc.relay.onnx_writer.source import SourceModel
 from byoc.relay.onnx_writer.tidy import tidied
 from byoc.relay.op.sequence import is_any_rank
 from byoc.relay.traverse import post_order
@@ -89,13 +89,13 @@ def written_model(
         raise UnwritableError(str(graph.problems[0]), [name for problem in graph.problems for name in problem.nodes])
     outputs = []
     for number, (ty, value) in enumerate(zip(ports_of(function.body.checked_type), flat([found]), strict=True)):
-        port = ports.output(number)
-        outputs.append(_port_info(port, ty, source))
+        own = ports.output(number)
+        outputs.append(_port_info(own, ty, source))
         if value == NO_VALUE:
             elements = outputs[-1].type.sequence_type.elem_type.tensor_type
             value = graph.value("SequenceEmpty", dtype=elements.elem_type)
-        if value != port:  # an input that is an output, of one name
-            graph.nodes.append(helper.make_node("Identity", [value], [port]))
+        if value != own:  # an input that is an output, of one name
+            graph.nodes.append(helper.make_node("Identity", [value], [own]))
     made = helper.make_graph(graph.nodes, name, inputs, outputs, graph.constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in {"": graph.opset, **graph.opsets}.items()]
     version = max(IR_VERSION, helper.find_min_ir_version_for(opsets, ignore_unknown=True))
