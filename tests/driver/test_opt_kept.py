@@ -168,6 +168,30 @@ def test_numbers_are_drawn_anew_in_each_run_of_what_is_written():
     assert "1 of 1 outputs are other numbers in each run of the model" in str(made)
 
 
+def test_outputs_that_a_node_leaves_out_stay_left_out():
+    source = parsed("g (int64[N] x) => (int64[K] y, int64[K] c) { y, , , c = Unique (x) }")
+    assert written(source, {"x": np.array([3, 1, 3, 2])}) == ["Unique"]
+    assert byoc.opt(source, check=False).model.graph.node[0].output[1] == ""
+
+
+def test_a_node_that_calls_a_function_of_the_model_inside_is_refused_with_what_to_do():
+    source = parsed(
+        """g (float[N] x, int64 n) => (seq(float[N]) y) <bool go = {1}> {
+            s = SequenceEmpty ()
+            y = Loop (n, go, s) <body = b (int64 i, bool c, seq(float[N]) v) => (bool d, seq(float[N]) w) {
+                d = Identity (c)
+                q = own.bend (x)
+                w = SequenceInsert (v, q)
+            }>
+        }
+        <domain: "own", opset_import: ["" : 18]>
+        bend (a) => (b) { b = Elu (a) }""",
+        more=', "own" : 1',
+    )
+    with pytest.raises(CompileError, match=r"does not stay as it is: a graph inside of Loop calls .* onnx\.inliner"):
+        byoc.opt(source)
+
+
 def test_texts_and_labels_stay():
     labels = parsed(
         """g (int64[N] x) => (string[N] y) {

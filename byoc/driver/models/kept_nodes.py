@@ -49,12 +49,13 @@ def draws(source: LoadedModel) -> bool:
 class KeepingImporter(GraphImporter):
     """Imports *model*; the nodes called *kept*, and those that draw numbers, become composites.
 
-    ``nodes`` has what these were, by key.
+    ``nodes`` has what these were, by key, and ``left`` why some that were called did not, by name.
     """
 
     def __init__(self, model: LoadedModel, kept: Collection[str]):
         super().__init__(model)
         self.nodes: dict[str, KeptNode] = {}
+        self.left: dict[str, str] = {}  # why nodes that were called do not stay
         self._kept, self._is_inside = frozenset(kept), False
         self._empty: dict[RelayExpr, int] = {}  # sequences without an element: the type of the elements
 
@@ -68,8 +69,10 @@ class KeepingImporter(GraphImporter):
         node.attribute.extend(bound_attributes(proto, body.attrs, body.defaults))
         drawn = proto.op_type in DRAWING and not domain_name(proto.domain)
         stays = (drawn or name in self._kept) and not self._is_inside and body.table.own(proto) is None
-        stays = stays and not (taken and proto.op_type == "If")  # of which one branch is imported
-        if not stays or _needs_more(node, body):
+        problem = _problem(node, body, bool(taken)) if stays else ""
+        if problem:
+            self.left[name] = problem
+        if not stays or problem:
             made = super()._convert(proto, name, body, services, taken)
             if node.op_type == "SequenceEmpty" and made[0] is not None:
                 self._empty[made[0]] = next((a.i for a in node.attribute if a.name == "dtype"), 1)
@@ -89,6 +92,8 @@ class KeepingImporter(GraphImporter):
         self, node: NodeProto, made: Sequence[RelayExpr | None], body: Body, span: Span
     ) -> Sequence[RelayExpr | None]:
         """A call of a composite for what the importer *made* of *node*; that itself where it reads more than *node*."""
+        outputs = [bool(name) for name in node.output]
+        made = [value if k < len(outputs) and outputs[k] else None for k, value in enumerate(made)]
         read = _values(node, body.scope)
         params = [Var(f"x{k}", infer_expr(value)) for k, value in enumerate(read.values())]
         replaced: dict[RelayExpr, RelayExpr] = {}
@@ -104,6 +109,7 @@ class KeepingImporter(GraphImporter):
         key = str(len(self.nodes))
         function = Function(params, result, infer_expr(result), attrs={"Composite": COMPOSITE, NUMBER: key})
         if free_vars(function):
+            self.left[str(span)] = f"what {node.op_type} became reads more than the node did"
             return made
         empty = {name: self._empty[value] for name, value in read.items() if value in self._empty}
         wanted = [bool(name) and k < len(made) and made[k] is not None for k, name in enumerate(node.output)]
@@ -145,10 +151,14 @@ def with_named_nodes(source: LoadedModel) -> LoadedModel:
     return replace(source, proto=proto)
 
 
-def _needs_more(node: NodeProto, body: Body) -> bool:
-    """Whether a graph inside of *node* calls a function of the model, or has an attribute of its caller."""
+def _problem(node: NodeProto, body: Body, taken: bool) -> str:
+    """Why *node* does not stay as it is, of which one branch may be *taken*; "" where it does."""
+    if taken and node.op_type == "If":
+        return "the rest of the model depends on which branch an If takes"
     inner = [found for graph in graphs_of(node) for found in all_nodes(graph, body.table)]
-    return any(table.own(n) is not None or any(a.ref_attr_name for a in n.attribute) for n, table in inner)
+    if any(table.own(n) is not None or any(a.ref_attr_name for a in n.attribute) for n, table in inner):
+        return f"a graph inside of {node.op_type} calls a function of the model, which onnx.inliner puts in its place"
+    return ""
 
 
 __all__ = ["KeepingImporter", "draws", "with_named_nodes"]

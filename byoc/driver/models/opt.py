@@ -114,6 +114,7 @@ def _simplified(asked: OptRequest, source: LoadedModel) -> ModelProto:
     else:
         mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
     first: UnwritableError | None = None
+    left: dict[str, str] = {}
     while True:
         try:
             return _written(optimize(mod, asked.pipeline), source, nodes)
@@ -121,14 +122,15 @@ def _simplified(asked: OptRequest, source: LoadedModel) -> ModelProto:
             before, source = source, with_named_nodes(source) if first is None else source
             first = first or error
             if error.nodes <= kept:
-                raise _refusal(source.name, first, error) from error
+                reason = next((left[name] for name in sorted(error.nodes) if name in left), str(error))
+                raise _refusal(source.name, first, reason) from error
             kept |= error.nodes if source is before else frozenset()  # in which other names are counted
         importer = KeepingImporter(source, kept)
-        mod, nodes = imported_by(importer, asked.shapes), importer.nodes
+        mod, nodes, left = imported_by(importer, asked.shapes), importer.nodes, importer.left
 
 
-def _refusal(source: str, first: UnwritableError, last: UnwritableError) -> CompileError:
-    kept = f", and its node does not stay as it is: {last}" if last is not first and str(last) != str(first) else ""
+def _refusal(source: str, first: UnwritableError, reason: str) -> CompileError:
+    kept = f", and its node does not stay as it is: {reason}" if reason != str(first) else ""
     return CompileError(
         f"{source}: the simplified graph has what is not written as ONNX: {first}{kept}; where "
         "that is for free sizes, fix them by shapes (--shape INPUT=1,3,224,224)"
