@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,9 @@ def test_a_window_of_a_negative_size_is_refused(operator):
         byoc.import_onnx(known)
     given = parsed(f"g (int64 n) => (float[K] y) {{ y = {operator} (n) }}")
     refused_by_onnx_runtime(given, {"n": np.array(-4)})
-    with pytest.raises(UserError, match=rf"\({operator}\): the size is a whole number from 0 on, got -4"):
-        byoc.compile(given, "json").run({"n": np.array(-4)})
+    for target in ["json", "c"] if shutil.which("cc") else ["json"]:
+        with pytest.raises(UserError, match=rf"\({operator}\): the size is a whole number from 0 on, got -4"):
+            byoc.compile(given, target).run({"n": np.array(-4)})
 
 
 @pytest.mark.parametrize("target", TARGETS)
