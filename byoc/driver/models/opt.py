@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import shutil
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -19,16 +20,18 @@ from onnx import ModelProto
 from byoc.base.progress import silent
 from byoc.driver.model import as_onnx, module_of
 from byoc.driver.models.against_onnxruntime import TOLERANCE, Agreement, compared
+from byoc.driver.models.kept_nodes import KeepingImporter, draws, with_named_nodes
 from byoc.driver.models.options import OptRequest
 from byoc.driver.pipeline import check_pass_names, optimize
 from byoc.errors import CompileError, InternalError, UserError, in_one_line
 from byoc.ir.module import IRModule
 from byoc.options.entry import takes
 from byoc.relay.expr import Function
-from byoc.relay.frontend.onnx.load import load_model
+from byoc.relay.frontend.onnx.load import LoadedModel, load_model
+from byoc.relay.frontend.onnx_importer import imported_by
 from byoc.relay.narrowing import as_function
 from byoc.relay.onnx_writer import UnwritableError
-from byoc.relay.onnx_writer.tidy import tidied
+from byoc.relay.onnx_writer.source import OPSET, KeptNode, SourceModel
 from byoc.relay.onnx_writer.write import PortNames, written_model
 from byoc.runtime.artefact.artifact import replace_file
 
@@ -82,10 +85,8 @@ def opt(asked: OptRequest) -> OptimizedModel:
     output = None if asked.output is None else Path(asked.output)
     if output is not None and output.exists() and source.folder is not None and output.samefile(source.name):
         raise UserError(f"--output {output}: this is the model itself; write to another file")
-    mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
     progress("simplifying the graph")
-    mod = optimize(mod, asked.pipeline)
-    model = _written(mod, source.proto.graph.name or "model", source.name)
+    model = _simplified(asked, source)
     with tempfile.TemporaryDirectory() as at:
         progress("checking what was written")
         paths = _saved(model, Path(at) / (output.name if output is not None else "model.onnx"), asked.external_data)
@@ -95,27 +96,62 @@ def opt(asked: OptRequest) -> OptimizedModel:
             progress("running both by ONNX Runtime")
             agreement = compared(source, paths[0])
             if agreement.difference > TOLERANCE:
-                raise InternalError(f"{source.name}: what was made of it computes something else: {agreement}")
+                raise InternalError(
+                    f"{source.name}: what was made of it computes something else by ONNX Runtime: outputs differ by "
+                    f"{agreement.difference:.1e} of the largest, on random inputs; nothing was written"
+                )
         written = () if output is None else _moved(paths, output)
     return OptimizedModel(model, len(model.graph.node), len(source.proto.graph.node), agreement, written)
 
 
-def _written(mod: IRModule, name: str, source: str) -> ModelProto:
+def _simplified(asked: OptRequest, source: LoadedModel) -> ModelProto:
+    """The simplified graph as ONNX. What ONNX has no words for stays as it was in *source*, node by node."""
+    kept: frozenset[str] = frozenset()
+    nodes: Mapping[str, KeptNode] = {}
+    if draws(source):
+        importer = KeepingImporter(source, kept)
+        mod, nodes = imported_by(importer, asked.shapes), importer.nodes
+    else:
+        mod = module_of(source.proto if source.folder is None else asked.model, asked.shapes)
+    first: UnwritableError | None = None
+    left: dict[str, str] = {}
+    while True:
+        try:
+            return _written(optimize(mod, asked.pipeline), source, nodes)
+        except UnwritableError as error:
+            before, source = source, with_named_nodes(source) if first is None else source
+            first = first or error
+            if error.nodes <= kept:
+                reason = next((left[name] for name in sorted(error.nodes) if name in left), str(error))
+                raise _refusal(source.name, first, reason) from error
+            kept |= error.nodes if source is before else frozenset()  # in which other names are counted
+        importer = KeepingImporter(source, kept)
+        mod, nodes, left = imported_by(importer, asked.shapes), importer.nodes, importer.left
+
+
+def _refusal(source: str, first: UnwritableError, reason: str) -> CompileError:
+    kept = f", and its node does not stay as it is: {reason}" if reason != str(first) else ""
+    return CompileError(
+        f"{source}: the simplified graph has what is not written as ONNX: {first}{kept}; where "
+        "that is for free sizes, fix them by shapes (--shape INPUT=1,3,224,224)"
+    )
+
+
+def _written(mod: IRModule, source: LoadedModel, nodes: Mapping[str, KeptNode]) -> ModelProto:
     main = as_function(mod["main"])
     functions = {var: f for var, f in mod.functions.items() if isinstance(f, Function) and f is not main}
     given = main.attrs.get("output_names")
     outputs = [str(n) for n in given] if isinstance(given, (list, tuple)) else []
     twice = next((name for k, name in enumerate(outputs) if name in outputs[:k]), None)
     if twice is not None:
-        raise CompileError(f"{source}: two outputs are called {twice!r}, which ONNX does not allow; name each once")
-    names = PortNames([str(p.name_hint) for p in main.params], outputs)
-    try:
-        return tidied(written_model(main, name, names, functions))
-    except UnwritableError as error:
         raise CompileError(
-            f"{source}: the simplified graph has what is not written as ONNX: {error}; where "
-            "that is for free sizes, fix them by shapes (--shape INPUT=1,3,224,224)"
-        ) from error
+            f"{source.name}: two outputs are called {twice!r}, which ONNX does not allow; name each once"
+        )
+    names = PortNames([str(p.name_hint) for p in main.params], outputs)
+    graph = source.proto.graph
+    ports = {value.name: value for value in (*graph.input, *graph.output)}
+    after = SourceModel(source.opsets.get("", OPSET), ports, nodes)
+    return written_model(main, graph.name or "model", names, functions, after)
 
 
 def _saved(model: ModelProto, path: Path, external: bool) -> list[Path]:

@@ -63,16 +63,21 @@ def import_loaded(model: LoadedModel, shapes: Shapes | None = None) -> IRModule:
     return _imported(model, shapes, True)[0]
 
 
-@paused_collector()
 def _imported(
     model: LoadedModel, shapes: Shapes | None, freeze: bool, overridable: Sequence[str] = ()
 ) -> tuple[IRModule, dict[str, NDArray]]:
     importer = GraphImporter(model, freeze, overridable)
-    whole = IRModule({"main": importer.main(shapes)})
-    for var, function in importer.inner.functions.items():
-        whole[var] = function
-    mod = InferType()(whole)
+    mod = imported_by(importer, shapes)
     return mod, {as_var(w).name_hint: NDArray(array) for w, array in importer.weights.items()}
 
 
-__all__ = ["converter", "from_onnx", "import_loaded", "import_onnx", "input_defaults"]
+@paused_collector()
+def imported_by(importer: GraphImporter, shapes: Shapes | None = None) -> IRModule:
+    """The typed module that *importer* makes of its model."""
+    whole = IRModule({"main": importer.main(shapes)})
+    for var, function in importer.inner.functions.items():
+        whole[var] = function
+    return InferType()(whole)
+
+
+__all__ = ["converter", "from_onnx", "import_loaded", "import_onnx", "imported_by", "input_defaults"]

@@ -23,7 +23,8 @@ from byoc.relay.traverse import children, post_order
 
 Names = str | list[str]
 Write = Callable[[RelayExpr, dict[RelayExpr, Names], GraphWriter], Names]
-NO_VALUE = ""  # the name of a sequence, which stands for the scan output that is made of it
+NO_VALUE = ""  # the name of an empty sequence, which has no node until something reads it
+COLLECTED = "\0"  # the name of a sequence in a loop, which stands for the scan output that is made of it
 
 
 def flat(names: Sequence[Names]) -> list[str]:
@@ -109,7 +110,7 @@ class _Loop:
                 carried.append((param, again, str(given)))
             else:
                 needs(given == NO_VALUE, "a sequence that begins with elements, or that a loop carries")
-                names[param] = NO_VALUE
+                names[param] = COLLECTED
                 collected.append((param, _put(param, again)))
         around: dict[RelayExpr, Names] = {**names, self.going: graph.constant(np.array(False))}
         places = [params.index(self.going)]
@@ -164,4 +165,4 @@ def _joined(end: Call, scan: str, backward: bool, graph: GraphWriter) -> str:
     return scan
 
 
-__all__ = ["NO_VALUE", "Names", "flat", "written_call", "written_if"]
+__all__ = ["COLLECTED", "NO_VALUE", "Names", "flat", "written_call", "written_if"]

@@ -6,53 +6,75 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from byoc.errors import UnsupportedError
 from byoc.ir.expr import GlobalVar
 from byoc.ir.op import Op
-from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall, tensor_types
+from byoc.ir.types import Any, TensorType, TupleType, Type, TypeCall
 from byoc.relay.expr import Call, Function
-from byoc.relay.op.sequence import is_any_rank
+from byoc.relay.onnx_writer.source import OPSET, SourceModel
+from byoc.relay.op.sequence import UNKNOWN, element_of, is_any_rank, is_optional
 from byoc.runtime.core.ndarray import numpy_dtype
 from byoc.runtime.kernels.movement.transform import VIEWS
 
-OPSET = 18
 BEYOND = 2**31 - 1  # an end that no axis reaches
 
 
 def element_type(dtype: str) -> int:
     """ONNX's number of a dtype; bfloat16 and what is smaller are dtypes of numpy's through ml_dtypes."""
-    return int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
+    return (
+        int(TensorProto.STRING)
+        if dtype == "string"
+        else int(helper.np_dtype_to_tensor_dtype(np.dtype(numpy_dtype(dtype))))
+    )
 
 
 class UnwritableError(UnsupportedError):
-    """What has no rule, or a form that ONNX does not have."""
+    """What has no rule, or a form that ONNX does not have; *nodes* are the source's, of which it was made."""
+
+    def __init__(self, message: str, nodes: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.nodes = frozenset(nodes)
 
 
-Port = TensorType | TypeCall  # a tensor, or one whose rank only the run knows
+Port = TensorType | TypeCall  # a tensor, one whose rank only the run knows, a sequence, an optional
 
 
 def ports_of(ty: Type) -> list[Port]:
-    """The tensors in *ty*, tuples flattened. Raises UnwritableError for a sequence and what else is none."""
+    """The values in *ty*, tuples flattened. Raises UnwritableError for a function and what else is none."""
     if isinstance(ty, TupleType):
         return [port for field in ty.fields for port in ports_of(field)]
-    if isinstance(ty, TensorType) or (isinstance(ty, TypeCall) and is_any_rank(ty)):
+    if isinstance(ty, TensorType) or (isinstance(ty, TypeCall) and (is_any_rank(ty) or element_of(ty) is not None)):
         return [ty]
     raise UnwritableError(f"a value of the type {ty}, which is no tensor")
 
 
-def elements_of(ty: Port) -> TensorType:
-    """A tensor of the dtype of *ty*."""
-    return ty if isinstance(ty, TensorType) else tensor_types(ty.args[0])[0]
+def elements_of(ty: Type) -> TensorType | None:
+    """A tensor of the dtype of *ty*; None for a sequence of which nothing is known."""
+    while isinstance(ty, TypeCall):
+        ty = ty.args[0]
+    return ty if isinstance(ty, TensorType) else None
 
 
 def value_info(name: str, ty: Port) -> ValueInfoProto:
     """The type of the value *name*; of unknown rank by its elements alone."""
-    if isinstance(ty, TypeCall):
-        return helper.make_tensor_value_info(name, element_type(elements_of(ty).dtype), None)
-    shape = [(d.name or None) if isinstance(d, Any) else d for d in ty.shape]
-    return helper.make_tensor_value_info(name, element_type(ty.dtype), shape)
+    return helper.make_value_info(name, _type_proto(ty))
+
+
+def _type_proto(ty: Type) -> TypeProto:
+    if isinstance(ty, TensorType):
+        shape = [(d.name or None) if isinstance(d, Any) else d for d in ty.shape]
+        return helper.make_tensor_type_proto(element_type(ty.dtype), shape)
+    if isinstance(ty, TypeCall) and is_any_rank(ty):
+        elements = elements_of(ty)
+        assert elements is not None
+        return helper.make_tensor_type_proto(element_type(elements.dtype), None)
+    inner = element_of(ty)
+    if inner is None or inner == UNKNOWN:
+        raise UnwritableError(f"a value of the type {ty}, of whose elements nothing is known")
+    make = helper.make_optional_type_proto if is_optional(ty) else helper.make_sequence_type_proto
+    return make(_type_proto(inner))
 
 
 def _without_names(ty: Port) -> Port:
@@ -73,6 +95,10 @@ class GraphWriter:
         self, taken: Iterable[str] = (), of_model: bool = False, functions: Mapping[GlobalVar, Function] | None = None
     ) -> None:
         self.of_model, self.functions = of_model, dict(functions or {})
+        self.after = SourceModel()
+        self.opsets: dict[str, int] = {}  # of other domains
+        self.kept_outputs: set[str] = set()  # what nodes of the source give
+        self.problems: list[UnwritableError] = []  # of a whole model: all that is not written
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
         self.unchecked: dict[str, str] = {}  # indices before they were looked at, by those behind
@@ -86,9 +112,16 @@ class GraphWriter:
         """A graph that stands in a node of this one."""
         inner = GraphWriter(self._taken, self.of_model, self.functions)
         inner.constants, inner._names = self.constants, self._names
+        inner.after, inner.opsets = self.after, self.opsets
+        inner.kept_outputs, inner.problems = self.kept_outputs, self.problems
         inner.holds = dict(self.holds)
         inner.unchecked, inner.made, inner._sizes = dict(self.unchecked), dict(self.made), dict(self._sizes)
         return inner
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators that is written: the source's, where that is new enough."""
+        return max(OPSET, self.after.opset)
 
     def as_graph(
         self, name: str, inputs: Sequence[tuple[str, Port]], outputs: Sequence[tuple[str, Port]]
@@ -97,7 +130,8 @@ class GraphWriter:
         first = [value_info(n, _without_names(ty)) for n, ty in inputs]
         last = [value_info(n, _without_names(ty)) for n, ty in outputs]
         for value in last:  # whose sizes ONNX finds
-            value.type.tensor_type.ClearField("shape")
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
         return helper.make_graph(self.nodes, self.name(name), first, last)
 
     def source(self, value: str) -> str:

@@ -19,6 +19,18 @@ from byoc.ir.types import TensorType, Type, tensor_types
 from byoc.relay.expr import Call, Constant
 from byoc.relay.onnx_writer.graph import GraphWriter, UnwritableError, element_type, elements_of, ports_of
 
+SINCE: Mapping[int, int] = {  # the first opset with elements of a type
+    TensorProto.FLOAT8E4M3FN: 19,
+    TensorProto.FLOAT8E4M3FNUZ: 19,
+    TensorProto.FLOAT8E5M2: 19,
+    TensorProto.FLOAT8E5M2FNUZ: 19,
+    TensorProto.INT4: 21,
+    TensorProto.UINT4: 21,
+    TensorProto.FLOAT4E2M1: 23,
+    TensorProto.FLOAT8E8M0: 24,
+    TensorProto.INT2: 25,
+    TensorProto.UINT2: 25,
+}
 FAMILIES = ("pointwise", "movement", "neural", "reductions")
 OF_MODELS = (
     "arithmetic",
@@ -106,18 +118,25 @@ def write_call(
     known = rules(of_model)
     needs(call.op.name in known, f"{call.op.name} has no rule")
     for port in [p for value in (call, *call.args) for p in ports_of(value.checked_type)]:
-        dtype = elements_of(port).dtype
-        try:
-            number = element_type(dtype)
-        except (KeyError, ValueError, TypeError) as error:
-            raise UnwritableError(f"a tensor of {dtype}") from error
-        needs(number <= TensorProto.BFLOAT16, f"a tensor of {dtype}, which ONNX has from opset 19 on")
+        elements = elements_of(port)
+        if elements is not None:
+            _check_dtype(elements.dtype, graph.opset)
     found = known[call.op.name](Written(call, graph, inputs))
     names = [found] if isinstance(found, str) else found
     graph.made[names[0]] = (call, Written(call, graph, inputs).names)
     for name, ty in zip(names, ports_of(call.checked_type), strict=True):
         graph.note(name, ty)
     return names
+
+
+def _check_dtype(dtype: str, opset: int) -> None:
+    """Raise UnwritableError for a dtype that ONNX does not have at *opset*."""
+    try:
+        number = element_type(dtype)
+    except (KeyError, ValueError, TypeError) as error:
+        raise UnwritableError(f"a tensor of {dtype}") from error
+    since = SINCE.get(number, 1)
+    needs(opset >= since, f"a tensor of {dtype}, which ONNX has from opset {since} on")
 
 
 @functools.cache

@@ -7,7 +7,7 @@ and outputs have their names without a node for that. Invariant: the model compu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
@@ -16,12 +16,12 @@ from onnx.reference import ReferenceEvaluator
 TAKES_BIAS = ("Conv", "ConvTranspose")
 
 
-def tidied(model: ModelProto) -> ModelProto:
-    """A copy of *model* in the shorter form."""
+def tidied(model: ModelProto, kept: Collection[str] = ()) -> ModelProto:
+    """A copy of *model* in the shorter form. Nodes that give one of *kept* are not computed, which may be by chance."""
     made = ModelProto()
     made.CopyFrom(model)
     graph = made.graph
-    _fold(graph, made)
+    _fold(graph, made, kept)
     _drop_inverses(graph)
     _drop_unused(graph)
     _take_biases(graph)
@@ -79,7 +79,7 @@ def _replace_nodes(graph: GraphProto, nodes: Iterable[NodeProto]) -> None:
     graph.node.extend(kept)
 
 
-def _fold(graph: GraphProto, model: ModelProto) -> None:
+def _fold(graph: GraphProto, model: ModelProto, left: Collection[str]) -> None:
     """Compute nodes of one result whose inputs are constants, by ONNX's reference."""
     known = {tensor.name: tensor for tensor in graph.initializer}
     outputs = {o.name for o in graph.output}
@@ -92,6 +92,7 @@ def _fold(graph: GraphProto, model: ModelProto) -> None:
             or _graphs(node)
             or len(node.output) != 1
             or node.output[0] in outputs
+            or node.output[0] in left
         ):
             kept.append(node)
             continue

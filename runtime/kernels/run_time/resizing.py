@@ -54,7 +54,7 @@ def resize_taps(
         attrs.mode, attrs.coordinates, attrs.nearest, attrs.cubic_a, attrs.exclude_outside, attrs.antialias
     )
     each = 1 if attrs.mode == "nearest" else 4 / (min(axis.scale, 1.0) if attrs.antialias else 1.0)
-    if axis.new < 0 or axis.size < 1 < 1 + axis.new or axis.new * each > MAX_WEIGHTS:
+    if axis.new < 0 or axis.scale <= 0 or axis.size < 1 < 1 + axis.new or axis.new * each > MAX_WEIGHTS:
         raise KernelError(f"{where}: a dimension of {axis.size} cannot be resized to {axis.new}")
     if axis.size == axis.new and axis.scale == 1 and attrs.coordinates != CROPPED:
         return np.arange(axis.new)[:, None], np.ones((axis.new, 1)), np.zeros(axis.new, bool)

@@ -71,13 +71,22 @@ def binary(builder: str) -> tuple[Converter, Converter]:
 
     def old(node: OnnxNode) -> RelayExpr:
         result: RelayExpr = getattr(relay, builder)(*legacy_operands(node))
+        _refuse_zero(node, builder)
         return result
 
     def new(node: OnnxNode) -> RelayExpr:
         result: RelayExpr = getattr(relay, builder)(node[0], node[1])
+        _refuse_zero(node, builder)
         return result
 
     return old, new
+
+
+def _refuse_zero(node: OnnxNode, builder: str = "divide") -> None:
+    """Raise ImportModelError where integers are divided by a constant 0, which ONNX leaves open."""
+    divisor = node.value(1) if builder == "divide" else None
+    if divisor is not None and divisor.dtype.kind in "iu" and not divisor.all():
+        raise node.error("integers are divided by a constant 0; correct the divisor, or divide floats")
 
 
 for _op, _builder in _BINARY.items():
@@ -110,6 +119,7 @@ def _pow(node: OnnxNode) -> RelayExpr:
 @converter("Mod")
 def _mod(node: OnnxNode) -> RelayExpr:
     """``fmod`` takes the dividend's sign as C does, else the divisor's."""
+    _refuse_zero(node)
     return relay.mod(node[0], node[1]) if node.attrs.flag("fmod") else relay.floor_mod(node[0], node[1])
 
 

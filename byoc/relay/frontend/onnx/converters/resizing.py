@@ -68,7 +68,7 @@ def _order(changed: tuple[int, ResizedAxis]) -> tuple[float, int]:
 
 
 def _check_size(node: OnnxNode, axis: ResizedAxis, sampling: Sampling) -> None:
-    if axis.new < 0 or axis.size < 1 < 1 + axis.new:
+    if axis.new < 0 or axis.scale <= 0 or axis.size < 1 < 1 + axis.new:
         raise node.error(f"a dimension of {axis.size} cannot be resized to {axis.new}")
     each = 1 if sampling.mode == "nearest" else 4 / (min(axis.scale, 1.0) if sampling.antialias else 1.0)
     if axis.new * each > MAX_WEIGHTS:
@@ -97,6 +97,7 @@ def _at_run_time(
     dtype, data = node.dtype(node[0]), node[0]
     if sampling.mode != "nearest":
         data = relay.cast(data, working_dtype(dtype))
+    sizes = _looked_at(node, sizes, chosen) if sizes is not None else None
     for k, axis in enumerate(chosen):
         if scales is not None:
             if scales[k] != 1:
@@ -106,6 +107,14 @@ def _at_run_time(
             new = relay.take(sizes, constant(k, "int64"))
             data = resized_at_run_time(node, data, by_size(node[0], axis, new), sampling)
     return data if sampling.mode == "nearest" else rounded(data, dtype)
+
+
+def _looked_at(node: OnnxNode, sizes: RelayExpr, chosen: Sequence[int]) -> RelayExpr:
+    """The *sizes* of the run, which looks whether they are positive where the axis has elements."""
+    before = relay.take(relay.shape_of(node[0], "int64"), constant(list(chosen), "int64"), axis=0)
+    empty = relay.equal(before, constant(0, "int64"))
+    positive = relay.all(relay.logical_or(relay.greater(sizes, node.like(0, sizes)), empty))
+    return relay.check_condition(sizes, positive, True, f"{node.place}: 'all sizes are positive'")
 
 
 def _is_kept(node: OnnxNode, k: int, axis: int) -> bool:
