@@ -26,7 +26,7 @@ REFUSED = {
         "MEM_OBJECT_ALLOCATION_FAILURE",
         DeviceMemoryError,
     ),
-    "a copy back": ("enqueue_marker", "RuntimeError", "DEVICE_NOT_AVAILABLE", DeviceError),
+    "a copy": ("enqueue_copy", "RuntimeError", "DEVICE_NOT_AVAILABLE", DeviceError),
 }
 
 

@@ -14,15 +14,15 @@ from byoc.codegen.c.contraction.shape import PANEL, Contraction
 from byoc.codegen.c.contraction.tile_choice import CACHE_BYTES, Tile
 from byoc.codegen.c.contraction.word_products import with_term
 from byoc.codegen.c.tiling.access import Access
-from byoc.codegen.c.tiling.blocks import at
+from byoc.codegen.c.tiling.blocks import at, int_or
 from byoc.codegen.c.tiling.team import shared_over
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import Alloc, For, IfThenElse, LetStmt, Prefetch, Stmt, VectorStore
 from byoc.codegen.kernel.reductions import loops
-from byoc.codegen.kernel.simplify import Simplifier, as_index
+from byoc.codegen.kernel.simplify import as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
-from byoc.te.expr import INDEX, Binary, Const, Dimension, Intrinsic, Reduce, Select
+from byoc.te.expr import INDEX, Binary, Dimension, Intrinsic, Reduce, Select
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, unique_nodes
 
@@ -46,7 +46,7 @@ class Blocks:
         self.c, self.tile = c, tile
         self.lane_block = Index(f"{c.lane.name}_block", -(-int(c.lane.extent) // tile.width))
         rows = as_index(c.row_count)
-        self.row_block = Index("row_block", _int_or(binary("div", rows + (tile.rows - 1), tile.rows)))
+        self.row_block = Index("row_block", int_or(binary("div", rows + (tile.rows - 1), tile.rows)))
         own = [a for a in c.batch if a not in c.shared_batch]
         inner = [*c.shared_batch, self.row_block]
         self.order = [*own, self.lane_block, *inner] if tile.lanes_first else [*own, *inner, self.lane_block]
@@ -176,7 +176,7 @@ class TileBody:
                     code += self.summed(inner, {**fixed, axis: const(k, INDEX)}, alive)
             return code
         start, end = loop_bounds([g for g in self.c.guards if g not in by_row], axis, {})
-        return [For(axis, _int_or(end), self.summed(inner, fixed, rows), start=_int_or(start))]
+        return [For(axis, int_or(end), self.summed(inner, fixed, rows), start=int_or(start))]
 
     def terms(self, fixed: dict[Index, PrimExpr], rows: Sequence[int]) -> list[Stmt]:
         """One term of the sums of *rows*; what several sums share is loaded once."""
@@ -226,7 +226,7 @@ class TileBody:
         passes: Dimension = binary("div", as_index(self.c.row_count) + (self.tile.rows - 1), self.tile.rows)
         for axis in reversed(self.c.shared_batch):
             turn, passes = turn + axis * passes, passes * axis.extent
-        return turn, _int_or(as_index(passes))
+        return turn, int_or(as_index(passes))
 
     def _ahead_places(self) -> list[Stmt]:
         """Where the number of passes is known only when it runs: what one of them fetches of the next panel, and where.
@@ -338,9 +338,3 @@ def _streamed(c: Contraction, tile: Tile) -> Access | None:
         return None  # the next one would push the present one out
     large = [a for a in panels if a.size * size > FEWEST_STREAMED]
     return large[0] if large else None
-
-
-def _int_or(value: PrimExpr) -> int | PrimExpr:
-    """*value* as an int where it is one."""
-    simple = Simplifier()(value)
-    return int(simple.value) if isinstance(simple, Const) else simple

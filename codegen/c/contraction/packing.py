@@ -24,7 +24,7 @@ from byoc.codegen.kernel.rewrite_stages import ProgramConstants, with_body, with
 from byoc.codegen.kernel.simplify import Simplifier
 from byoc.ir.types import dtype_bytes
 from byoc.runtime.core.ndarray import NDArray
-from byoc.te import Index, PrimExpr, Tensor, compute, const, if_then_else
+from byoc.te import Dimension, Index, PrimExpr, Tensor, compute, const, if_then_else
 from byoc.te.expr import Binary, Const
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr
@@ -75,9 +75,11 @@ class _Packing:
 
     def _to_pack(self, c: Contraction) -> Access | None:
         """The operand of *c* that is worth to be packed."""
-        if len(c.moving) != 1 or not c.standing or not all(isinstance(a.extent, int) for a in c.reduce.axes):
+        if len(c.moving) != 1 or not c.standing:
             return None
         operand = c.moving[0]
+        if operand.load.tensor in self.arrays and not all(isinstance(a.extent, int) for a in c.reduce.axes):
+            return None
         if c.row is not None and operand.steps[c.row] != 0:
             return None
         if operand.load.tensor not in self.arrays and not self._worth_packing(c, operand):
@@ -130,11 +132,8 @@ class _Panel:
         self.blocks = -(-int(c.lane.extent) // width)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        outer = (*self.batch, *self.c.reduce.axes)
-        before = [int(a.extent) for a in self.batch]
-        terms = [int(a.extent) for a in outer[len(self.batch) :]]
-        return (*before, self.blocks, *terms, self.width)
+    def shape(self) -> tuple[Dimension, ...]:
+        return (*(a.extent for a in self.batch), self.blocks, *(a.extent for a in self.c.reduce.axes), self.width)
 
     def load(self, tensor: Tensor) -> Load:
         lane = self.c.lane

@@ -10,9 +10,9 @@ from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.inline import estimated_size
 from byoc.codegen.kernel.loops import For, LetStmt, Stmt, Store
 from byoc.codegen.kernel.reductions import loops
-from byoc.codegen.kernel.simplify import as_index
+from byoc.codegen.kernel.simplify import Simplifier, as_index
 from byoc.te import Dimension, Index, PrimExpr, minimum
-from byoc.te.expr import Reduce
+from byoc.te.expr import Const, Reduce
 from byoc.te.walk import map_expr
 
 Places = dict[Index, PrimExpr]
@@ -52,6 +52,12 @@ def block_of(axis: Index, count: int) -> Block:
     extent = axis.extent
     blocks = -(-extent // count) if isinstance(extent, int) else as_index(extent) // count
     return Block(axis, count, Index(f"{axis.name}_block", blocks), Index(axis.name, extent))
+
+
+def int_or(value: PrimExpr) -> int | PrimExpr:
+    """*value* as an int where it is one."""
+    simple = Simplifier()(value)
+    return int(simple.value) if isinstance(simple, Const) else simple
 
 
 def chain_length(reduce: Reduce, shortest: int) -> int | None:

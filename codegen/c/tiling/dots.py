@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from byoc.codegen.c.tiling.blocks import Block, at, epilogue
+from byoc.codegen.c.tiling.blocks import Block, at, epilogue, int_or
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
 from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
+from byoc.codegen.kernel.simplify import as_index
 from byoc.ir.types import dtype_bytes
 from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce
@@ -36,7 +37,8 @@ class _DotTile:
     def __init__(self, nest: Nest, reduce: Reduce, axis: Index, blocks: Sequence[Block], machine: Machine):
         self.nest, self.reduce, self.axis, self.blocks = nest, reduce, axis, blocks
         self.lanes = machine.lanes(dtype_bytes(reduce.dtype))
-        self.extent = int(axis.extent)
+        whole = binary("div", as_index(axis.extent), self.lanes)
+        self.steps, self.left = int_or(whole), int_or(binary("mod", as_index(axis.extent), self.lanes))
         self.positions: list[Position] = list(itertools.product(*(range(b.count) for b in blocks)))
         self.acc = {
             p: placeholder((self.lanes,), reduce.dtype, "_".join(("acc", *map(str, p)))) for p in self.positions
@@ -49,13 +51,13 @@ class _DotTile:
 
     def statements(self) -> list[Stmt]:
         others = [a for a in self.reduce.axes if a is not self.axis]
-        step = Index(self.axis.name, self.extent // self.lanes)
+        step = Index(self.axis.name, self.steps)
         code: list[Stmt] = [Alloc(t, const(0, t.dtype), vector=True) for t in self.acc.values()]
         code += loops([*others, step], self.step(step))
         code.append(Alloc(self.sums))
         code += [AddLanes(self.sums, _numbers(p), t) for p, t in self.acc.items()]
-        if self.extent % self.lanes:
-            rest = Index(self.axis.name, self.extent % self.lanes)
+        if self.left != 0:
+            rest = Index(self.axis.name, self.left)
             code += loops([*others, rest], self.tail(rest))
         return [*code, *self.finish()]
 
@@ -95,7 +97,7 @@ class _DotTile:
 
     def tail(self, rest: Index) -> list[Stmt]:
         """What does not fill a vector."""
-        start = self.extent - self.extent % self.lanes
+        start = as_index(self.steps) * self.lanes
         return [
             Store(self.sums, _numbers(p), binary("add", self.sums(*p), at(self.reduce.body, places)))
             for p in self.positions

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, single_sum
+from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, is_product_sum, single_sum
 from byoc.codegen.c.tiling.blocks import Block, at, block_of, epilogue
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
@@ -25,6 +25,7 @@ from byoc.te.tensor import Load
 from byoc.te.walk import map_expr
 
 SMALLEST_LANES = 4
+MANY = 64  # positions of an axis of free size
 LONGEST_SUM = 32768  # a longer one needs more digits than its type has, and gets them in lanes.py
 
 
@@ -34,10 +35,9 @@ def tile(nest: Nest, simplify: Simplifier, machine: Machine) -> list[Stmt]:
     if reduce is None or not nest.axes or machine.lanes(dtype_bytes(reduce.dtype)) == 1:
         return []
     loads = accesses(reduce.body, (*nest.axes, *reduce.axes), simplify)
-    if any(step is None for a in loads for step in a.steps.values()):
-        return []
     column = nest.axes[-1]
-    wide = isinstance(column.extent, int) and column.extent >= SMALLEST_LANES
+    known = all(step is not None for a in loads for step in a.steps.values())  # else some are sizes of the run
+    wide = known and isinstance(column.extent, int) and column.extent >= SMALLEST_LANES
     if wide and all(a.steps[column] in (0, 1) for a in loads):
         return _columns(nest, reduce, loads, simplify, machine)
     if estimated_size([a.extent for a in reduce.axes]) > LONGEST_SUM:
@@ -81,14 +81,7 @@ def _columns(nest: Nest, reduce: Reduce, loads: Sequence[Access], simplify: Simp
     if isinstance(row.extent, int):
         return _column_nest(nest, reduce, loads, columns, block_of(row, height), lanes)
     full = _column_nest(nest, reduce, loads, columns, block_of(row, height), lanes)
-    rest = Index(row.name, as_index(row.extent) % height)
-    moved = {row: binary("add", rest, as_index(row.extent) // height * height)}
-    remaining = Nest(
-        nest.stage,
-        tuple(rest if a is row else a for a in nest.axes),
-        tuple(at(i, moved) for i in nest.indices),
-        at(nest.value, moved),
-    )
+    remaining = _remaining(nest, row, height)
     again = single_sum(remaining)
     assert again is not None
     tail = accesses(again.body, (*remaining.axes, *again.axes), simplify)
@@ -190,22 +183,46 @@ class _ColumnTile:
 
 
 def _dot_axis(reduce: Reduce, loads: Sequence[Access], machine: Machine) -> Index | None:
-    """The innermost summed axis if it is long and every operand is contiguous along it or stands still."""
+    """The innermost summed axis if it is long and every operand is contiguous along it or stands still.
+
+    One of free size is taken for products of operands.
+    """
     axis = reduce.axes[-1]
     lanes = machine.lanes(dtype_bytes(reduce.dtype))
-    fits = isinstance(axis.extent, int) and 2 * lanes <= axis.extent
+    fits = 2 * lanes <= axis.extent if isinstance(axis.extent, int) else len(loads) > 1 and is_product_sum(reduce.body)
     return axis if fits and all(a.steps[axis] in (0, 1) for a in loads) else None
 
 
 def _dots(nest: Nest, reduce: Reduce, loads: Sequence[Access], axis: Index, machine: Machine) -> list[Stmt]:
     from byoc.codegen.c.tiling.dots import dot_nest
 
-    extents = {a: a.extent for a in nest.axes if isinstance(a.extent, int) and a.extent > 1}
-    columns = next(reversed(extents), None)
-    rows = next((a for a in reversed(extents) if a is not columns and _apart(a, columns, loads)), None)
-    r, c = dot_tile(extents[rows] if rows else 1, extents[columns] if columns else 1, machine)
-    blocks = [block_of(a, n) for a, n in ((rows, r), (columns, c)) if a is not None]
-    return dot_nest(nest, reduce, axis, blocks, machine)
+    moving = [a for a in nest.axes if a.extent != 1]
+    columns = moving[-1] if moving else None
+    rows = next((a for a in reversed(moving) if a is not columns and _apart(a, columns, loads)), None)
+    tile = dot_tile(_count(rows), _count(columns), machine)
+    nests: list[tuple[Nest, list[Block]]] = [(nest, [])]
+    for a, count in zip((rows, columns), tile, strict=True):
+        if a is None or (count == 1 and not isinstance(a.extent, int)):
+            continue
+        rest = [] if isinstance(a.extent, int) else [(_remaining(n, a, count), blocks) for n, blocks in nests]
+        nests = [*((n, [*blocks, block_of(a, count)]) for n, blocks in nests), *rest]
+    sums = [(n, single_sum(n), blocks) for n, blocks in nests]
+    return [s for n, own, blocks in sums if own is not None for s in dot_nest(n, own, own.axes[-1], blocks, machine)]
+
+
+def _count(axis: Index | None) -> int:
+    """The positions of *axis*; of a free one as many as make the best tile for many."""
+    if axis is None:
+        return 1
+    return axis.extent if isinstance(axis.extent, int) else MANY
+
+
+def _remaining(nest: Nest, axis: Index, count: int) -> Nest:
+    """What whole blocks of *count* positions leave of *nest* along *axis*, of free size."""
+    rest = Index(axis.name, as_index(axis.extent) % count)
+    moved = {axis: binary("add", rest, as_index(axis.extent) // count * count)}
+    axes = tuple(rest if a is axis else a for a in nest.axes)
+    return Nest(nest.stage, axes, tuple(at(i, moved) for i in nest.indices), at(nest.value, moved))
 
 
 def _apart(a: Index, b: Index | None, loads: Sequence[Access]) -> bool:

@@ -99,7 +99,7 @@ class LeftLayout(PackedLayout):
 
     def packed(self, array: np.ndarray) -> np.ndarray:
         parts = self.padded(array).reshape(-1, 2, 8, self.steps, INSTRUCTIONS, 2, 4, self.per_word)
-        return np.ascontiguousarray(parts.transpose(0, 3, 4, 2, 6, 5, 1, 7)).reshape(self.shape)
+        return np.asarray(parts.transpose(0, 3, 4, 2, 6, 5, 1, 7), order="C").reshape(self.shape)
 
 
 class RightLayout(PackedLayout):
@@ -122,7 +122,7 @@ class RightLayout(PackedLayout):
     def packed(self, array: np.ndarray) -> np.ndarray:
         parts = self.padded(array).reshape(self.blocks, BLOCK, self.steps, CHUNKS, CHUNK * self.per_word)
         lines, chunks = np.arange(BLOCK)[:, None], np.arange(CHUNKS)
-        return np.ascontiguousarray(parts.transpose(0, 2, 1, 3, 4)[:, :, lines, chunks ^ lines % CHUNKS])
+        return np.asarray(parts.transpose(0, 2, 1, 3, 4)[:, :, lines, chunks ^ lines % CHUNKS], order="C")
 
 
 def inside(layout: PackedLayout, lane: PrimExpr, term: PrimExpr) -> PrimExpr | None:

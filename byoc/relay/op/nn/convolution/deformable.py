@@ -188,6 +188,7 @@ register_op(
     attrs=DeformableColumnsAttrs,
     rel=_free_columns_relation,
     doc="What each moved tap of a convolution sees whose kernel's sizes are an input.",
+    traits=Traits(OpKind.OTHER).static("nn.deformable_columns", {2: "kernel_size"}),
     samples=(
         Sample([(1, 4, 6, 5), (1, 18, 6, 5), np.array([3, 3], "int64")], {"kernel_size": (), "padding": (1, 1, 1, 1)}),
     ),
