@@ -32,6 +32,7 @@ NOT_DRAWN: dict[tuple[str, str], str] = {
     ("", "Scatter"): REPLACED,
     ("", "Upsample"): REPLACED,
     ("", "BitCast"): NEWER,
+    **{("", name): BY_THEMSELVES for name in ("BlackmanWindow", "HammingWindow", "HannWindow")},
     ("", "Swish"): NEWER,
     **{
         ("com.microsoft", name): WHOLE_MODELS

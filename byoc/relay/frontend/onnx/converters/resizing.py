@@ -97,7 +97,8 @@ def _at_run_time(
     dtype, data = node.dtype(node[0]), node[0]
     if sampling.mode != "nearest":
         data = relay.cast(data, working_dtype(dtype))
-    sizes = _looked_at(node, sizes, chosen) if sizes is not None else None
+    if sizes is not None and node.services.dims(node[3]) is None:  # made of sizes, they are known without a look
+        sizes = _looked_at(node, sizes, chosen)
     for k, axis in enumerate(chosen):
         if scales is not None:
             if scales[k] != 1:
