@@ -145,7 +145,7 @@ def _ordered(nest: Nest, reduce: Reduce, loads: Sequence[Access]) -> tuple[Nest,
 def _row(axes: Sequence[Index], moving: Sequence[Access], loads: Sequence[Access]) -> Index | None:
     """The innermost axis along which a moving operand stands still, so that its loads are shared; the longest first."""
     shared = [
-        a for a in axes if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] for x in loads)
+        a for a in axes if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] != 0 for x in loads)
     ]
     numbers = [a for a in shared if isinstance(a.extent, int)]
     best = max(numbers, key=lambda a: min(int(a.extent), 14), default=None)

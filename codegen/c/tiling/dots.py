@@ -12,25 +12,38 @@ from collections.abc import Sequence
 from byoc.codegen.c.tiling.blocks import Block, at, epilogue, int_or
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
-from byoc.codegen.kernel.loops import AddLanes, Alloc, Stmt, Store, VectorStore
+from byoc.codegen.kernel.loops import AddLanes, Alloc, For, Stmt, Store, VectorStore
 from byoc.codegen.kernel.reductions import loops
 from byoc.codegen.kernel.simplify import as_index
 from byoc.ir.types import dtype_bytes
-from byoc.te import Index, PrimExpr, Tensor, binary, const, placeholder
+from byoc.te import Index, PrimExpr, Tensor, binary, const, minimum, placeholder
 from byoc.te.expr import INDEX, Binary, Const, Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, mentions
 
 Position = tuple[int, ...]
+CHUNK = 4  # blocks of columns
 
 
 def dot_nest(nest: Nest, reduce: Reduce, axis: Index, blocks: Sequence[Block], machine: Machine) -> list[Stmt]:
     """The loop nest of *nest* whose lanes run along *axis*, with a tile over *blocks* (at most two)."""
     body = _DotTile(nest, reduce, axis, blocks, machine).statements()
     blocked = {b.axis for b in blocks}
-    for block in reversed(blocks):
-        body = [block.over(body)]
+    if len(blocks) == 2 and not any(b.overlaps for b in blocks) and not isinstance(blocks[1].loop.extent, int):
+        body = _in_chunks(*blocks, body)
+    else:
+        for block in reversed(blocks):
+            body = [block.over(body)]
     return loops([a for a in nest.axes if a not in blocked], body)
+
+
+def _in_chunks(rows: Block, columns: Block, body: Sequence[Stmt]) -> list[Stmt]:
+    """*body* at all blocks, a few of the *columns* at all rows before the next: their operand stays in the cache."""
+    count = as_index(columns.loop.extent)
+    chunk = Index(f"{columns.axis.name}_chunk", int_or((count + (CHUNK - 1)) // CHUNK))
+    end = minimum(chunk * CHUNK + CHUNK, count)
+    inner = For(columns.loop, end, [columns.let(), *body], start=chunk * CHUNK)
+    return [For(chunk, chunk.extent, [rows.over([inner])])]
 
 
 class _DotTile:
