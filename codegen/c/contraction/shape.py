@@ -144,9 +144,8 @@ def _ordered(nest: Nest, reduce: Reduce, loads: Sequence[Access]) -> tuple[Nest,
 
 def _row(axes: Sequence[Index], moving: Sequence[Access], loads: Sequence[Access]) -> Index | None:
     """The innermost axis along which a moving operand stands still, so that its loads are shared; the longest first."""
-    shared = [
-        a for a in axes if a.extent != 1 and any(x.steps[a] == 0 for x in moving) and any(x.steps[a] != 0 for x in loads)
-    ]
+    moved = [a for a in axes if a.extent != 1 and any(x.steps[a] != 0 for x in loads)]
+    shared = [a for a in moved if any(x.steps[a] == 0 for x in moving)]
     numbers = [a for a in shared if isinstance(a.extent, int)]
     best = max(numbers, key=lambda a: min(int(a.extent), 14), default=None)
     inner = [a for a in numbers if best is not None and int(a.extent) >= min(int(best.extent), 7)]

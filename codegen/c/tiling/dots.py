@@ -30,7 +30,7 @@ def dot_nest(nest: Nest, reduce: Reduce, axis: Index, blocks: Sequence[Block], m
     body = _DotTile(nest, reduce, axis, blocks, machine).statements()
     blocked = {b.axis for b in blocks}
     if len(blocks) == 2 and not any(b.overlaps for b in blocks) and not isinstance(blocks[1].loop.extent, int):
-        body = _in_chunks(*blocks, body)
+        body = _in_chunks(blocks[0], blocks[1], body)
     else:
         for block in reversed(blocks):
             body = [block.over(body)]
