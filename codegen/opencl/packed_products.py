@@ -64,6 +64,11 @@ class _Product:
     right: _Operand
     format: MatrixFormat
 
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Those of the operands."""
+        return self.left.load.tensor, self.right.load.tensor
+
     def layouts(self) -> tuple[PackedLayout, PackedLayout]:
         """How the operands are packed."""
         terms, per_word = int(self.left.term.extent), 32 // self.format.bits
@@ -81,7 +86,7 @@ class _Packing:
         steps = {s for g in program.groups for s in recurrence(g.stages)}
         self._fixed = steps | {s for a in attentions(program) for s in a.stages}  # have kernels of their own
         self._together = {s for g in program.groups if len(g.stages) > 1 for s in g.stages}
-        self._made: dict[tuple[Tensor, PackedLayout], Tensor] = {}
+        self._made: dict[tuple[Tensor, PackedLayout, bool], Tensor] = {}  # by tensor, layout, and order in memory
         self._fused: dict[Tensor, Tensor] = {}  # stages that packing does, each over what stands for what it loads
 
     def rewritten(self) -> Program:
@@ -89,7 +94,7 @@ class _Packing:
         chosen = {s: p for g in self._program.groups for s in g.stages if (p := self._chosen(s)) is not None}
         if not chosen:
             return self._program
-        fused = {o.load.tensor for p in chosen.values() for o in (p.left, p.right) if self._fuses(o.load.tensor)}
+        fused = {t for s, p in chosen.items() for t in p.tensors if self._fuses(t, s, p)}
 
         def change(stage: Tensor, renamed: Tensor) -> list[Tensor]:
             if stage in fused:
@@ -136,7 +141,7 @@ class _Packing:
         own = cost_of(sizes, packed_tile(format), packed_pace(format), 1, units, rates)
         for operand in (product.left, product.right):
             tensor = operand.load.tensor
-            if tensor in self._weights or self._fuses(tensor):
+            if tensor in self._weights or self._fuses(tensor, stage, product):
                 continue
             own += copy_cost(tensor.shape, tensor.dtype, rates)
             if self._is_by_lane(operand):
@@ -148,8 +153,11 @@ class _Packing:
         place = self._simplify.flat_index(operand.load.tensor, operand.load.indices)
         return place.coefficient(operand.term) != 1
 
-    def _fuses(self, tensor: Tensor) -> bool:
-        """Whether *tensor* is a stage that the product alone reads, each element made of one of one other tensor."""
+    def _fuses(self, tensor: Tensor, stage: Tensor, product: _Product) -> bool:
+        """Whether *tensor* is a stage that *product*, of *stage*, alone reads, each element made of one of another."""
+        own = {product.left.load, product.right.load}
+        if any(isinstance(n, Load) and n.tensor is tensor and n not in own for n in unique_nodes(stage.element)):
+            return False  # what is done with the sums reads it too
         if tensor in self._weights or tensor.body is None or len(self._readers.get(tensor, ())) != 1:
             return False
         if tensor in self._program.outputs or tensor in self._together or own_kernel(tensor) is not None:
@@ -173,7 +181,8 @@ class _Packing:
 
     def _packing(self, operand: _Operand, layout: PackedLayout) -> tuple[Tensor, bool]:
         """The packed *operand*, and whether it was not there before."""
-        name, key = f"{operand.load.tensor.name}_packed", (operand.load.tensor, layout)
+        name = f"{operand.load.tensor.name}_packed"
+        key = operand.load.tensor, layout, self._is_by_lane(operand)
         if key in self._made:
             return self._made[key], False
         value: PrimExpr = operand.load
@@ -191,8 +200,7 @@ class _Packing:
         tensor = operand.load.tensor
         if tensor not in self._weights:
             return None
-        place = self._simplify.flat_index(tensor, operand.load.indices)
-        turned = place.coefficient(operand.term) != 1
+        turned = self._is_by_lane(operand)
         name = f"{self._weights.names[tensor]}_{type(layout).__name__}_{layout.lanes}_{turned}"
 
         def packed() -> np.ndarray:

@@ -131,6 +131,38 @@ def test_an_operand_of_several_products_is_packed_once(units):
     np.testing.assert_allclose(second, np.tanh(e @ rounded(v, "tf32")), rtol=0, atol=1e-4)
 
 
+@pytest.mark.needs_opencl
+def test_what_is_done_with_the_sums_may_read_an_operand_too(units):
+    units()
+    (x,), size = randoms((130, 130)), 130
+    a = Var("a", TensorType((size, size)))
+    halves = relay.nn.relu(a)
+    body = relay.nn.matmul(halves, relay.const(x)) + halves
+    module = compiled(typed([a], body), products="tf32")
+    assert "packed128x128" in schedules(module)
+    out = np.full((size, size), np.nan, "float32")
+    module["f"](x, out)
+    positive = np.maximum(x, 0)
+    np.testing.assert_allclose(out, rounded(positive, "tf32") @ rounded(x, "tf32") + positive, rtol=0, atol=1e-3)
+
+
+@pytest.mark.needs_opencl
+def test_a_square_operand_is_packed_for_each_order_of_its_axes(units):
+    units()
+    x, w, v = randoms((140, 140), (140, 140), (140, 140))
+    a = Var("a", TensorType((140, 140)))
+    shared = relay.nn.relu(a)
+    first = relay.nn.matmul(shared, relay.const(w))
+    second = relay.nn.matmul(relay.transpose(shared), relay.const(v))
+    module = compiled(typed([a], relay.Tuple([first, second])), products="tf32")
+    assert schedules(module).count("packed128x128") == 2
+    found = [np.full((140, 140), np.nan, "float32") for _ in range(2)]
+    module["f"](x, *found)
+    own = rounded(np.maximum(x, 0), "tf32")
+    for got, want in zip(found, (own @ rounded(w, "tf32"), own.T @ rounded(v, "tf32")), strict=True):
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("rows", "terms", "columns", "packs"), [(4096, 4096, 4096, True), (256, 4096, 256, False), (4096, 64, 64, False)]
 )

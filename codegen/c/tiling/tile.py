@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, is_product_sum, single_sum
+from byoc.codegen.c.tiling.access import Access, accesses, column_tile, dot_tile, single_sum
 from byoc.codegen.c.tiling.blocks import Block, at, block_of, epilogue
 from byoc.codegen.c.toolchain.machine import Machine
 from byoc.codegen.kernel.collapse import Nest
@@ -189,7 +189,7 @@ def _dot_axis(reduce: Reduce, loads: Sequence[Access], machine: Machine) -> Inde
     """
     axis = reduce.axes[-1]
     lanes = machine.lanes(dtype_bytes(reduce.dtype))
-    fits = 2 * lanes <= axis.extent if isinstance(axis.extent, int) else len(loads) > 1 and is_product_sum(reduce.body)
+    fits = 2 * lanes <= axis.extent if isinstance(axis.extent, int) else len(loads) > 1
     return axis if fits and all(a.steps[axis] in (0, 1) for a in loads) else None
 
 
