@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from byoc.codegen.kernel.attention import attentions
 from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.inline import substitute_axes
 from byoc.codegen.kernel.program import Program
@@ -20,7 +19,6 @@ from byoc.codegen.opencl.device.choosing import is_static
 from byoc.codegen.opencl.device.kernel_plan import OWN_KERNEL, own_kernel
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.rates import FITTED
-from byoc.codegen.opencl.group_fusion import readers_of
 from byoc.codegen.opencl.packed.kernel import PackedProduct, packed_pace, packed_tile
 from byoc.codegen.opencl.packed.layout import LeftLayout, PackedLayout, RightLayout
 from byoc.codegen.opencl.packed.packing import PackedSource, packing_stage
@@ -31,7 +29,8 @@ from byoc.codegen.opencl.products.matrix_tile import matrix_tiles
 from byoc.codegen.opencl.products.shape import factors_of, tiled_product
 from byoc.codegen.opencl.products.tile import copy_cost, cost_of
 from byoc.codegen.opencl.products.weights import ProgramWeights
-from byoc.te import Index, PrimExpr, Tensor, recurrence
+from byoc.codegen.opencl.stage_uses import StageUses
+from byoc.te import Index, PrimExpr, Tensor
 from byoc.te.expr import Reduce
 from byoc.te.tensor import Load
 from byoc.te.walk import map_expr, mentions, unique_nodes
@@ -82,10 +81,7 @@ class _Packing:
     def __init__(self, program: Program, profile: DeviceProfile):
         self._program, self._profile = program, profile
         self._weights, self._simplify = ProgramWeights(program), Simplifier()
-        self._readers = readers_of(program)
-        steps = {s for g in program.groups for s in recurrence(g.stages)}
-        self._fixed = steps | {s for a in attentions(program) for s in a.stages}  # have kernels of their own
-        self._together = {s for g in program.groups if len(g.stages) > 1 for s in g.stages}
+        self._uses = StageUses(program)
         self._made: dict[tuple[Tensor, PackedLayout, bool], Tensor] = {}  # by tensor, layout, and order in memory
         self._fused: dict[Tensor, Tensor] = {}  # stages that packing does, each over what stands for what it loads
 
@@ -108,7 +104,7 @@ class _Packing:
 
     def _chosen(self, stage: Tensor) -> _Product | None:
         """The product that *stage* is, where the model takes packing to pay."""
-        if stage in self._fixed or own_kernel(stage) is not None or not is_static([stage]):
+        if stage in self._uses.fixed or own_kernel(stage) is not None or not is_static([stage]):
             return None
         product = self._product(stage)
         return product if product is not None and self._pays(stage, product) else None
@@ -158,9 +154,7 @@ class _Packing:
         own = {product.left.load, product.right.load}
         if any(isinstance(n, Load) and n.tensor is tensor and n not in own for n in unique_nodes(stage.element)):
             return False  # what is done with the sums reads it too
-        if tensor in self._weights or tensor.body is None or len(self._readers.get(tensor, ())) != 1:
-            return False
-        if tensor in self._program.outputs or tensor in self._together or own_kernel(tensor) is not None:
+        if tensor in self._weights or tensor.body is None or not self._uses.has_one_reader(tensor):
             return False
         loads = [n for n in unique_nodes(tensor.element) if isinstance(n, Load)]
         return len(loads) == 1 and not loads[0].is_word and not reduces_in(tensor.element)

@@ -13,7 +13,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from byoc.codegen.kernel.attention import attentions
 from byoc.codegen.kernel.expr_parts import reduces_in
 from byoc.codegen.kernel.program import Program
 from byoc.codegen.kernel.rewrite_stages import with_body, with_stages
@@ -23,14 +22,14 @@ from byoc.codegen.opencl.device.kernel_plan import own_kernel
 from byoc.codegen.opencl.device.profile import DeviceProfile
 from byoc.codegen.opencl.device.rates import FITTED
 from byoc.codegen.opencl.elements.sectors import has_sectors
-from byoc.codegen.opencl.group_fusion import readers_of
 from byoc.codegen.opencl.products.candidates import candidates, format_of
 from byoc.codegen.opencl.products.matrix_terms import SINGLE, Terms
 from byoc.codegen.opencl.products.shape import tiled_product
 from byoc.codegen.opencl.products.split import parts_of
 from byoc.codegen.opencl.products.tile import copy_cost
 from byoc.codegen.opencl.products.weights import ProgramWeights
-from byoc.te import Index, PrimExpr, Tensor, placeholder, recurrence
+from byoc.codegen.opencl.stage_uses import StageUses
+from byoc.te import Index, PrimExpr, Tensor, placeholder
 from byoc.te.tensor import Load
 from byoc.te.walk import loaded_tensors, map_expr, unique_nodes
 
@@ -48,7 +47,7 @@ def terms_last(program: Program, profile: DeviceProfile) -> Program:
 def _filled_in_place(program: Program, profile: DeviceProfile) -> Program:
     """*program* whose stages that one product alone reads fill their memory as that product takes it."""
     of, axes = _TermsLast(program, profile), dict[Tensor, int]()
-    for stage in of.readers:
+    for stage in of.uses.readers:
         axes.update((tensor, axis) for tensor, axis in of.worth(stage) if of.may_fill(tensor))
     made: dict[Tensor, int] = {}
 
@@ -75,10 +74,7 @@ class _TermsLast:
         self._program, self._profile = program, profile
         self._weights, self._simplify = ProgramWeights(program), Simplifier()
         self._copies: dict[tuple[Tensor, int], Tensor] = {}
-        self.readers = readers_of(program)
-        steps = {s for g in program.groups for s in recurrence(g.stages)}
-        self._fixed = steps | {s for a in attentions(program) for s in a.stages}  # have kernels of their own
-        self._together = {s for g in program.groups if len(g.stages) > 1 for s in g.stages}
+        self.uses = StageUses(program)
 
     def rewritten(self) -> Program:
         """The program over constants and copies."""
@@ -86,13 +82,13 @@ class _TermsLast:
 
     def may_fill(self, tensor: Tensor) -> bool:
         """Whether *tensor* is a stage whose elements nobody but one product reads, each computed for itself."""
-        if len(self.readers.get(tensor, ())) != 1 or tensor in self._together or tensor in self._program.outputs:
+        if not self.uses.has_one_reader(tensor):
             return False
-        return own_kernel(tensor) is None and not isinstance(tensor.element, Load) and not reduces_in(tensor.element)
+        return not isinstance(tensor.element, Load) and not reduces_in(tensor.element)
 
     def worth(self, stage: Tensor) -> list[tuple[Tensor, int]]:
         """The tensors that *stage* loads, each with the axis that goes last, where the model takes that to pay."""
-        inner = None if stage in self._fixed or not is_static([stage]) else self._inner(stage)
+        inner = None if stage in self.uses.fixed or not is_static([stage]) else self._inner(stage)
         if inner is None:
             return []
         found: dict[tuple[Tensor, int], Tensor] = {}
@@ -132,7 +128,7 @@ class _TermsLast:
         inner = self._inner(stage)
         if inner is None:
             return [renamed]
-        wanted = [] if stage in self._fixed else self.worth(renamed)
+        wanted = [] if stage in self.uses.fixed else self.worth(renamed)
         copies = [pair for pair in wanted if pair not in self._copies]
         for tensor, axis in copies:
             self._copies[tensor, axis] = _copy(tensor, axis)

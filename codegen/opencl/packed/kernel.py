@@ -25,7 +25,6 @@ from byoc.te.walk import unique_nodes
 
 TILE_BYTES = 4 * RIGHT_WORDS
 ITEMS = 256
-ALWAYS = "1 && "  # a next step follows
 
 
 @dataclass(frozen=True)
@@ -147,17 +146,19 @@ class PackedSteps(OwnText):
         own = f"{n.left} + {n.item} % {WARP} * {CHUNK}"
         line(f"load_packed({registers[0]}, {own});")
 
-        def multiplied(k: int, at: str, follows: str) -> None:
+        def multiplied(k: int, at: str, follows: str | None) -> None:
+            """The step *at*, of side *k*; the condition on which another *follows*, "" where one does, or none."""
             line("barrier(CLK_LOCAL_MEM_FENCE);")  # all have multiplied the tile that stood where the next one goes
             further = f"({at} + 1)"
-            if follows:
+            if follows is not None:
                 side = f"&{n.right}[{(1 - k) * RIGHT_WORDS}]"
                 tile = f"{n.tiles} + {further} * {RIGHT_WORDS}"
-                line(f"if ({follows}{n.item} == 0) copy_tile({side}, {tile}, {TILE_BYTES}, &{arrived}[{1 - k}]);")
+                first = f"{n.item} == 0" + (f" && {follows}" if follows else "")
+                line(f"if ({first}) copy_tile({side}, {tile}, {TILE_BYTES}, &{arrived}[{1 - k}]);")
             line(f"wait_for_tile(&{arrived}[{k}], {at} / 2 & 1);")
-            if follows:
+            if follows is not None:
                 load = f"load_packed({registers[1 - k]}, {own} + {further} * {LEFT_WORDS});"
-                line(f"if ({follows.removesuffix(' && ')}) {load}" if follows != ALWAYS else load)
+                line(f"if ({follows}) {load}" if follows else load)
             lines = f"packed_lines(&{n.right}[{k * RIGHT_WORDS}])"
             line(f"multiply_packed_{self.of.format.name}({n.sums}, {registers[k]}, {lines});")
 
@@ -165,10 +166,10 @@ class PackedSteps(OwnText):
         if pairs:
             line("#pragma unroll 1")
             with writer.writer.block(f"for (int {step} = 0; {step} < {2 * pairs}; {step} += 2) {{"):
-                multiplied(0, step, ALWAYS)
-                multiplied(1, f"({step} + 1)", f"{step} + 2 < {n.steps} && ")
+                multiplied(0, step, "")
+                multiplied(1, f"({step} + 1)", f"{step} + 2 < {n.steps}")
         if n.steps % 2:
-            multiplied(0, str(n.steps - 1), "")
+            multiplied(0, str(n.steps - 1), None)
 
     def _one_by_one(self, writer: KernelWriter, names: _Names, multiply: Callable[[], None]) -> None:
         """A tile is copied, then multiplied."""
